@@ -1,0 +1,61 @@
+# `make demo` and `make test` each work first on a fresh clone; nothing else has to be installed before.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all format bench picture clean
+
+help:
+	@echo "make demo      set up .venv and run the whole pipeline on a small real dataset (minutes)"
+	@echo "make test      set up .venv and run the linter, the type checker and the tests"
+	@echo "make test-all  the same with the slow tests"
+	@echo "make format    let ruff format and fix the code"
+	@echo "make bench     measure, and rewrite the committed tables in benchmarks/results"
+	@echo "make picture   copy the picture of the last demo run into the README"
+	@echo "make clean     remove .venv, caches and runs"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "RRISE needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.11 …" % sys.version_info[:2])'
+	@echo "==> creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt src/rrise/_version.py | $(VENV)/bin/python
+	@echo "==> installing rrise with the versions of constraints.txt (a minute or two, once)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "==> installing the development tools"
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	@echo "==> rrise demo"
+	@$(BIN)/rrise demo
+
+test: $(VENV)/.installed-dev
+	@echo "==> ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "==> mypy --strict"
+	@$(BIN)/mypy
+	@echo "==> pytest"
+	@$(BIN)/python -m pytest $(PYTEST)
+
+test-all: PYTEST = -m 'slow or not slow'
+test-all: test
+
+format: $(VENV)/.installed-dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev
+	@$(BIN)/python benchmarks/foundation.py
+
+picture: $(VENV)/.installed
+	@cp runs/demo/evaluation/summary.png docs/images/demo.png
+
+clean:
+	rm -rf $(VENV) runs build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

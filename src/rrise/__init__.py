@@ -1,0 +1,67 @@
+"""RRISE: certified robustness radii from one forward pass.
+
+    votes = rrise.collect_votes(base, images, sigma=0.25, n=1000, seed=100)
+    surrogate = rrise.train_surrogate(base, images, votes)
+    certifier = rrise.calibrate(surrogate, held_out_images, held_out_votes, sigma=0.25, failure=0.05)
+    certificates = certifier(new_images)
+
+Names are imported on first use, so `import rrise` does not load torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rrise._version import __version__
+
+if TYPE_CHECKING:
+    from rrise.certifiers.certificates import Certificates as Certificates
+    from rrise.certifiers.folder import load_certifier as load_certifier
+    from rrise.certifiers.guarantee import Guarantee as Guarantee
+    from rrise.certifiers.monte_carlo import monte_carlo_certificates as monte_carlo_certificates
+    from rrise.certifiers.surrogate import Certifier as Certifier
+    from rrise.certifiers.surrogate import calibrate as calibrate
+    from rrise.errors import RriseError as RriseError
+    from rrise.models.fingerprint import fingerprint as fingerprint
+    from rrise.statistics import certified_radius as certified_radius
+    from rrise.statistics import clopper_pearson_interval as clopper_pearson_interval
+    from rrise.statistics import clopper_pearson_lower as clopper_pearson_lower
+    from rrise.statistics import clopper_pearson_upper as clopper_pearson_upper
+    from rrise.statistics import conformal_rank as conformal_rank
+    from rrise.training.surrogate import Surrogate as Surrogate
+    from rrise.training.surrogate import train_surrogate as train_surrogate
+    from rrise.votes.array import Votes as Votes
+    from rrise.votes.engine import collect_votes as collect_votes
+
+_HOMES = {
+    "Certificates": "rrise.certifiers.certificates",
+    "Certifier": "rrise.certifiers.surrogate",
+    "Guarantee": "rrise.certifiers.guarantee",
+    "RriseError": "rrise.errors",
+    "Surrogate": "rrise.training.surrogate",
+    "Votes": "rrise.votes.array",
+    "calibrate": "rrise.certifiers.surrogate",
+    "certified_radius": "rrise.statistics",
+    "clopper_pearson_interval": "rrise.statistics",
+    "clopper_pearson_lower": "rrise.statistics",
+    "clopper_pearson_upper": "rrise.statistics",
+    "collect_votes": "rrise.votes.engine",
+    "conformal_rank": "rrise.statistics",
+    "fingerprint": "rrise.models.fingerprint",
+    "load_certifier": "rrise.certifiers.folder",
+    "monte_carlo_certificates": "rrise.certifiers.monte_carlo",
+    "train_surrogate": "rrise.training.surrogate",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rrise' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

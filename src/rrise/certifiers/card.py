@@ -1,0 +1,79 @@
+"""The model card of a certifier folder."""
+
+from rrise._version import __version__
+from rrise.certifiers.surrogate import Certifier
+from rrise.data.inputs import describe_range
+from rrise.statistics import format_up, level_text
+
+
+def model_card(certifier: Certifier) -> str:
+    """Return the card in Markdown: what it does, what it promises, how it was calibrated, how to use it."""
+    calibration, guarantee, smoothing = certifier.calibration, certifier.guarantee, certifier.smoothing
+    shape = " x ".join(str(size) for size in certifier.input_shape)
+    unit = "in probability" if calibration.score == "additive" else "in units of sigma"
+    levels = ", ".join(map(level_text, (calibration.beta, calibration.gamma, calibration.failure)))
+    share = guarantee.numbers["issued_share_of_calibration_inputs"]
+    return f"""# RRISE certifier
+
+Answers, in one forward pass, which of {len(certifier.class_names)} classes an input belongs to and how
+far the input may move (L2) before the smoothed classifier changes its mind; or abstains.
+
+## What is promised
+
+{guarantee.promise}
+
+Assumed:
+
+{_bullets(guarantee.assumptions)}
+
+Not promised:
+
+{_bullets(guarantee.not_promised)}
+
+## Inputs
+
+| | |
+|---|---|
+| shape | {shape} |
+| values | {describe_range(smoothing.input_range)} |
+| classes | {", ".join(certifier.class_names)} |
+
+## Smoothed classifier
+
+| | |
+|---|---|
+| base classifier (fingerprint) | `{smoothing.base}` |
+| noise level sigma | {smoothing.sigma:g} |
+| noise clipped to | {describe_range(smoothing.input_range)} |
+| precision | {smoothing.precision} |
+
+## Calibration
+
+| | |
+|---|---|
+| score | {calibration.score} |
+| offset | {format_up(calibration.offset, 6)} {unit} |
+| calibration inputs | {calibration.size}, rank {calibration.rank} |
+| votes per input | {calibration.n} |
+| beta, gamma, failure | {levels} |
+| issued on calibration inputs | {100 * share:.1f} % |
+
+## Use
+
+```python
+import rrise
+
+certifier = rrise.load_certifier("this folder")
+certificates = certifier(images)  # .label .radius .lower_bound .issued .guarantee
+```
+
+```sh
+rrise certify FOLDER IMAGE...
+```
+
+Guarantee `{guarantee.id}`, made with rrise {__version__}.
+"""
+
+
+def _bullets(sentences: tuple[str, ...]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)

@@ -1,0 +1,246 @@
+"""The certifier folder: what is deployed. It can be copied to another machine and used alone.
+
+    certifier.json         every number and word, and the SHA-256 of every other file and of itself
+    surrogate.safetensors  the weights
+    program.json           the surrogate's graph (absent if it could not be written as one)
+    calibration.parquet    per calibration input: what the offset was computed from
+    README.md              the model card
+
+Checksums find damage and careless edits; they are no signature against someone who recomputes them.
+"""
+
+import io
+import json
+import platform
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import nn
+
+from rrise._version import __version__
+from rrise.certifiers.card import model_card
+from rrise.certifiers.guarantee import Guarantee
+from rrise.certifiers.surrogate import Certifier
+from rrise.errors import FolderError, MismatchError
+from rrise.files import (
+    Json,
+    new_folder,
+    read_json,
+    sha256_of_file,
+    sha256_of_json,
+    write_bytes,
+    write_json,
+    write_text,
+)
+from rrise.models.evaluation_mode import evaluating, precision_of
+from rrise.models.program import NotAProgramError, module_to_program, program_to_module
+from rrise.models.weights import load_tensors, load_weights, save_tensors
+from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
+from rrise.votes.array import Smoothing
+
+FORMAT = 1
+MANIFEST = "certifier.json"
+WEIGHTS = "surrogate.safetensors"
+PROGRAM = "program.json"
+EVIDENCE = "calibration.parquet"
+CARD = "README.md"
+
+
+def save_certifier(certifier: Certifier, folder: Path) -> None:
+    """Write a certifier folder in one step: on any error nothing is left, or the former one stays."""
+    if folder.exists() and not (
+        folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir()))
+    ):
+        raise FolderError(f"{folder} exists and is not a certifier folder: choose another name")
+    with new_folder(folder) as new:
+        _save_network(certifier, new)
+        _save_evidence(certifier.evidence, new / EVIDENCE)
+        write_text(new / CARD, model_card(certifier))
+        write_json(new / MANIFEST, _signed(_manifest(certifier, new)))
+
+
+def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> Certifier:
+    """Read a certifier folder, checking every file against its checksum and the offset against the evidence.
+
+    `surrogate` is a module of the surrogate's architecture to put the weights into. It is needed only
+    for a surrogate that could not be saved as a program; saving it gave a warning.
+    """
+    path = Path(folder)
+    manifest = _checked_manifest(path)
+    try:
+        calibration = _read_calibration(manifest["calibration"])
+        input_shape = tuple(int(size) for size in manifest["input_shape"])
+        smoothing = Smoothing.from_json(manifest["smoothing"])
+        guarantee = Guarantee.from_json(manifest["guarantee"])
+        class_names = tuple(str(name) for name in manifest["class_names"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise FolderError(f"{path / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
+    evidence = _load_evidence(path / EVIDENCE)
+    _check_offset(calibration, evidence, path)
+    network = _load_network(path, manifest, surrogate)
+    network.eval().requires_grad_(False)
+    return Certifier(network, input_shape, smoothing, calibration, evidence, guarantee, class_names)
+
+
+def _manifest(certifier: Certifier, folder: Path) -> Json:
+    calibration = certifier.calibration
+    return {
+        "format": FORMAT,
+        "kind": "rrise surrogate certifier",
+        "smoothing": certifier.smoothing.to_json(),
+        "input_shape": list(certifier.input_shape),
+        "class_names": list(certifier.class_names),
+        "surrogate": f"{type(certifier.network).__module__}.{type(certifier.network).__qualname__}",
+        "calibration": {
+            "score": calibration.score,
+            "offset": calibration.offset,
+            "rank": calibration.rank,
+            "size": calibration.size,
+            "n": calibration.n,
+            "beta": level_text(calibration.beta),
+            "gamma": level_text(calibration.gamma),
+        },
+        "guarantee": certifier.guarantee.to_json(),
+        "made_with": {
+            "rrise": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "scipy")},
+        },
+        "files": {file.name: sha256_of_file(file) for file in sorted(folder.iterdir())},
+    }
+
+
+def _signed(manifest: Json) -> Json:
+    return {**manifest, "sha256": sha256_of_json(manifest)}
+
+
+def _checked_manifest(folder: Path) -> Json:
+    if not folder.is_dir():
+        raise FolderError(f"expected a certifier folder at {folder}, but there is none")
+    if not (folder / MANIFEST).exists():
+        raise FolderError(f"{folder} is not a certifier folder: it holds no {MANIFEST}")
+    manifest = read_json(folder / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        raise FolderError(
+            f"{folder / MANIFEST} has format {manifest.get('format')!r}, and this version of rrise "
+            f"({__version__}) reads format {FORMAT}"
+        )
+    unsigned = {name: value for name, value in manifest.items() if name != "sha256"}
+    if manifest.get("sha256") != sha256_of_json(unsigned):
+        raise FolderError(f"{folder / MANIFEST} was edited: its checksum does not match its content")
+    for name, checksum in manifest["files"].items():
+        path = folder / Path(name).name
+        if not path.is_file():
+            raise FolderError(f"the certifier folder {folder} is incomplete: {name} is missing")
+        if sha256_of_file(path) != checksum:
+            raise FolderError(f"{path} is damaged or edited: its checksum is not the one in {MANIFEST}")
+    return manifest
+
+
+def _read_calibration(value: Json) -> Calibration:
+    return Calibration(
+        score=str(value["score"]),
+        offset=float(value["offset"]),
+        rank=int(value["rank"]),
+        size=int(value["size"]),
+        n=int(value["n"]),
+        beta=exact_level(value["beta"], "beta"),
+        gamma=exact_level(value["gamma"], "gamma"),
+    )
+
+
+def _check_offset(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
+    again, _ = fit_calibration(
+        evidence.top_probability,
+        evidence.agreeing,
+        calibration.n,
+        failure=calibration.failure,
+        beta=calibration.beta,
+        score=calibration.score,
+    )
+    if (
+        not np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
+        or again.rank != calibration.rank
+    ):
+        raise FolderError(
+            f"{folder} contradicts itself: the calibration inputs give the offset {again.offset!r}, and the "
+            f"folder says {calibration.offset!r}"
+        )
+
+
+def _save_network(certifier: Certifier, folder: Path) -> None:
+    tensors = dict(certifier.network.state_dict())
+    try:
+        sample = _sample(certifier)
+        program, weights = module_to_program(certifier.network, sample.to(precision_of(certifier.network)))
+        _check_program(certifier, program, weights)
+    except NotAProgramError as error:
+        warnings.warn(
+            f"the surrogate could not be saved as a program ({error}); loading it will need "
+            f"load_certifier(folder, surrogate=a module of its class)",
+            stacklevel=4,
+        )
+    else:
+        write_text(folder / PROGRAM, json.dumps(program))
+        tensors |= weights
+    save_tensors(folder / WEIGHTS, tensors)
+
+
+def _check_program(certifier: Certifier, program: Json, weights: dict[str, torch.Tensor]) -> None:
+    rebuilt = program_to_module(json.loads(json.dumps(program)), weights)
+    sample = _sample(certifier, inputs=5).to(precision_of(certifier.network))
+    with evaluating(certifier.network):
+        expected, got = certifier.network(sample), rebuilt(sample)
+    if not torch.allclose(expected, got, rtol=1e-5, atol=1e-6):
+        raise NotAProgramError("its graph does not compute what the module computes")
+
+
+def _sample(certifier: Certifier, inputs: int = 2) -> torch.Tensor:
+    low, high = certifier.smoothing.input_range or (-1.0, 1.0)
+    uniform = torch.rand((inputs, *certifier.input_shape), generator=torch.Generator().manual_seed(inputs))
+    return low + (high - low) * uniform
+
+
+def _load_network(folder: Path, manifest: Json, surrogate: nn.Module | None) -> nn.Module:
+    tensors = load_tensors(folder / WEIGHTS)
+    if surrogate is not None:
+        wanted = surrogate.state_dict()
+        load_weights(surrogate, {name: tensors[name] for name in wanted if name in tensors}, str(folder))
+        return surrogate
+    if PROGRAM not in manifest["files"]:
+        raise MismatchError(
+            f"the surrogate in {folder} is a {manifest['surrogate']} that could not be saved as a program: "
+            f"load it with load_certifier(folder, surrogate=a module of that class)"
+        )
+    return program_to_module(read_json(folder / PROGRAM), tensors)
+
+
+def _save_evidence(evidence: CalibrationEvidence, path: Path) -> None:
+    table = pa.table(
+        {
+            "top_probability": evidence.top_probability,
+            "agreeing_votes": evidence.agreeing,
+            "lower_bound": evidence.lower,
+            "score": evidence.score,
+        }
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    write_bytes(path, buffer.getvalue())
+
+
+def _load_evidence(path: Path) -> CalibrationEvidence:
+    try:
+        table = pq.read_table(path)
+        columns = [
+            table.column(name).to_numpy()
+            for name in ("top_probability", "agreeing_votes", "lower_bound", "score")
+        ]
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise FolderError(f"{path} is not a readable Parquet file ({error}): it is damaged") from None
+    return CalibrationEvidence(*columns)

@@ -1,0 +1,127 @@
+"""What a certificate promises, in words and numbers."""
+
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+
+from rrise.data.inputs import describe_range
+from rrise.files import Json, sha256_of_json
+from rrise.statistics import Calibration, exact_level, format_up, level_text
+from rrise.votes.array import Smoothing
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised, at which level, under which assumption; travels with every certificate.
+
+    `failure` is the promised bound on the probability of a wrong certificate, `promise` says of what
+    and over what, `assumptions` when it holds, and `not_promised` what must not be read into it.
+    """
+
+    method: str
+    failure: str
+    promise: str
+    assumptions: tuple[str, ...]
+    not_promised: tuple[str, ...]
+    numbers: Json = field(hash=False)
+
+    @property
+    def level(self) -> float:
+        """The promised confidence, `1 - failure`."""
+        return float(1 - exact_level(self.failure, "failure"))
+
+    @property
+    def id(self) -> str:
+        """A short name of exactly this guarantee."""
+        return sha256_of_json(self.to_json())[:12]
+
+    def to_json(self) -> Json:
+        """Return the fields as JSON."""
+        return {
+            **asdict(self),
+            "assumptions": list(self.assumptions),
+            "not_promised": list(self.not_promised),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> "Guarantee":
+        """Read the fields back."""
+        lists = {name: tuple(value[name]) for name in ("assumptions", "not_promised")}
+        return cls(**{**value, **lists})
+
+    def __str__(self) -> str:
+        lines = [self.promise, *(f"Assumed: {text}" for text in self.assumptions)]
+        return "\n".join([*lines, *(f"Not promised: {text}" for text in self.not_promised)])
+
+
+_WRONG = (
+    "the smoothed classifier's answer is not the label, or changes somewhere within that L2 distance of the "
+    "input"
+)
+_ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
+
+
+def surrogate_guarantee(calibration: Calibration, smoothing: Smoothing, issued_share: float) -> Guarantee:
+    """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper)."""
+    failure = level_text(calibration.failure)
+    return Guarantee(
+        method="surrogate",
+        failure=failure,
+        promise=(
+            f"With probability at most {failure} a radius is issued and wrong, that is: {_WRONG}. "
+            f"The probability is over the calibration inputs, the new input and the noise of the votes "
+            f"together (marginal)."
+        ),
+        assumptions=(
+            "the input is exchangeable with the calibration inputs: drawn in the same way, and not chosen "
+            "after looking at the surrogate.",
+        ),
+        not_promised=(
+            "anything for attacked inputs or after a shift of the data; Monte Carlo certificates do not have "
+            "this weakness.",
+            f"the same level for each single input, or among issued certificates alone: there the share of "
+            f"wrong ones may be as large as {failure} / P[issued]{_among_issued(calibration, issued_share)}.",
+            _ABOUT_THE_TRUTH,
+        ),
+        numbers={
+            **_smoothing_numbers(smoothing),
+            "score": calibration.score,
+            "beta": level_text(calibration.beta),
+            "gamma": level_text(calibration.gamma),
+            "calibration_inputs": calibration.size,
+            "calibration_votes": calibration.n,
+            "issued_share_of_calibration_inputs": issued_share,
+        },
+    )
+
+
+def monte_carlo_guarantee(alpha: Fraction, n: int, selection_n: int, smoothing: Smoothing) -> Guarantee:
+    """State the guarantee of fixed-budget Monte Carlo certification (Cohen et al., 2019)."""
+    failure = level_text(alpha)
+    return Guarantee(
+        method="monte-carlo",
+        failure=failure,
+        promise=(
+            f"For each input, whatever it is, with probability at most {failure} over the noise a radius is "
+            f"issued and wrong, that is: {_WRONG}."
+        ),
+        assumptions=("the noise is drawn afresh and independently of the input.",),
+        not_promised=(_ABOUT_THE_TRUTH,),
+        numbers={**_smoothing_numbers(smoothing), "votes": n, "selection_votes": selection_n},
+    )
+
+
+def _smoothing_numbers(smoothing: Smoothing) -> Json:
+    return {
+        "sigma": smoothing.sigma,
+        "norm": "L2",
+        "input_range": describe_range(smoothing.input_range),
+        "base_classifier": smoothing.base,
+        "precision": smoothing.precision,
+    }
+
+
+def _among_issued(calibration: Calibration, issued_share: float) -> str:
+    if issued_share <= 0:
+        return ""
+    among = min(1.0, float(calibration.failure) / issued_share)
+    return f" (about {format_up(among, 3)} at the issued share of the calibration inputs)"

@@ -1,0 +1,182 @@
+"""The certifier of the paper: one forward pass of a calibrated surrogate per input."""
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
+from rrise.errors import InputError, MismatchError, SettingError
+from rrise.models.evaluation_mode import precision_of
+from rrise.models.fingerprint import fingerprint
+from rrise.statistics import Calibration, CalibrationEvidence, Level, fit_calibration
+from rrise.training.surrogate import Surrogate, surrogate_probabilities
+from rrise.votes.array import Smoothing, Votes, check_votes
+
+BATCH_SIZE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Certifier:
+    """A calibrated surrogate: call it with a batch of inputs to get their certificates.
+
+    Guarantee: for an input exchangeable with the calibration inputs, the probability that a radius is
+    issued and wrong is at most `calibration.failure`; `guarantee` says it in full.
+    """
+
+    network: nn.Module
+    input_shape: tuple[int, ...]
+    smoothing: Smoothing
+    calibration: Calibration
+    evidence: CalibrationEvidence
+    guarantee: Guarantee
+    class_names: tuple[str, ...]
+
+    def __call__(self, images: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
+        """Certify inputs `[inputs, *input_shape]` with one forward pass each."""
+        inputs = as_inputs(images, shape=self.input_shape, input_range=self.smoothing.input_range)
+        label, top_probability = self.predict(inputs, batch_size=batch_size)
+        return Certificates.from_bound(
+            label,
+            self.calibration.lower_bound(top_probability),
+            sigma=self.smoothing.sigma,
+            guarantee=self.guarantee,
+            passes=1,
+        )
+
+    def predict(
+        self, inputs: torch.Tensor, *, batch_size: int = BATCH_SIZE
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the surrogate's class and top probability of checked inputs, before calibration."""
+        return top_prediction(self.network, inputs, batch_size)
+
+    def check_base(self, base: nn.Module) -> None:
+        """Refuse a base classifier that this certifier was not calibrated for."""
+        if fingerprint(base) != self.smoothing.base:
+            raise MismatchError(
+                f"this certifier was calibrated for the base classifier {self.smoothing.base[:12]}, not for "
+                f"{fingerprint(base)[:12]}: its radii say nothing about that one"
+            )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the certifier to a folder that can be copied and used alone; see `load_certifier`."""
+        from rrise.certifiers.folder import save_certifier
+
+        save_certifier(self, Path(folder))
+
+
+def calibrate(
+    surrogate: nn.Module,
+    images: Any,
+    votes: Any,
+    *,
+    sigma: float,
+    failure: Level = 0.05,
+    beta: Level = 0.001,
+    score: str = "probit",
+    input_range: InputRange = (0.0, 1.0),
+    base: nn.Module | None = None,
+    class_names: tuple[str, ...] | list[str] | None = None,
+    allow_seen: bool = False,
+    batch_size: int = BATCH_SIZE,
+) -> Certifier:
+    """Calibrate a surrogate on held-out inputs and their votes; done once.
+
+    `failure = beta + gamma` bounds the probability of a wrong certificate: `beta` pays for the noise of
+    the votes, `gamma` for the surrogate's errors. The inputs must be drawn like those to be certified
+    later and must not have been used to train the surrogate; inputs that were are refused, unless
+    `allow_seen` says that equal inputs do occur naturally. `votes` belong to the base classifier the
+    surrogate stands for; `base` checks that, and is needed for a surrogate not made by `train_surrogate`
+    with votes that do not know their origin. `score` is `probit` or, as in the paper, `additive`.
+    """
+    inputs = as_inputs(images, input_range=check_input_range(input_range))
+    if len(inputs) == 0:
+        raise InputError("the calibration set is empty: expected held-out inputs and their votes")
+    smoothing = _common_smoothing(surrogate, votes, base, sigma, input_range)
+    _refuse_seen(surrogate, inputs, allow_seen)
+    network = copy.deepcopy(surrogate.network if isinstance(surrogate, Surrogate) else surrogate)
+    network.eval().requires_grad_(False)
+    label, top_probability = top_prediction(network, inputs, batch_size)
+    classes = surrogate_probabilities(network, inputs[:1], 1).shape[1]
+    counts, n = check_votes(votes, len(inputs), classes)
+    agreeing = np.take_along_axis(counts, label[:, None], axis=1)[:, 0]
+    calibration, evidence = fit_calibration(
+        top_probability, agreeing, n, failure=failure, beta=beta, score=score
+    )
+    issued = calibration.lower_bound(top_probability) > 0.5
+    return Certifier(
+        network=network,
+        input_shape=tuple(inputs.shape[1:]),
+        smoothing=smoothing,
+        calibration=calibration,
+        evidence=evidence,
+        guarantee=surrogate_guarantee(calibration, smoothing, float(issued.mean())),
+        class_names=_class_names(class_names, classes),
+    )
+
+
+def top_prediction(
+    network: nn.Module, inputs: torch.Tensor, batch_size: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the class and the top probability of a surrogate; NaN is an error naming the input."""
+    if len(inputs) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    probabilities = surrogate_probabilities(network, inputs, batch_size)
+    broken = np.isnan(probabilities).any(axis=1)
+    if broken.any():
+        raise InputError(f"the surrogate returned NaN for input {int(broken.argmax())}")
+    return probabilities.argmax(axis=1), probabilities.max(axis=1)
+
+
+def _common_smoothing(
+    surrogate: nn.Module, votes: Any, base: nn.Module | None, sigma: float, input_range: InputRange
+) -> Smoothing:
+    """Return the one smoothed classifier that surrogate, votes and base belong to, or refuse."""
+    of_votes = votes.smoothing if isinstance(votes, Votes) else None
+    if base is not None:
+        identity = fingerprint(base)
+    elif isinstance(surrogate, Surrogate):
+        identity = surrogate.base_fingerprint
+    elif of_votes is not None:
+        identity = of_votes.base
+    else:
+        raise MismatchError(
+            "cannot tell which base classifier these votes are of: pass base=, or votes from collect_votes"
+        )
+    network = base if base is not None else surrogate
+    precision = of_votes.precision if of_votes else str(precision_of(network)).removeprefix("torch.")
+    wanted = Smoothing(identity, float(sigma), check_input_range(input_range), precision)
+    if of_votes is not None:
+        wanted.check_same(of_votes, "this calibration", "the votes")
+    if isinstance(surrogate, Surrogate):
+        if surrogate.base_fingerprint != identity:
+            raise MismatchError("the surrogate was trained for another base classifier than the one given")
+        if surrogate.smoothing is not None:
+            wanted.check_same(surrogate.smoothing, "this calibration", "the surrogate's training votes")
+    return wanted
+
+
+def _refuse_seen(surrogate: nn.Module, inputs: torch.Tensor, allow_seen: bool) -> None:
+    if allow_seen or not isinstance(surrogate, Surrogate):
+        return
+    seen = sum(digest in surrogate.seen for digest in input_digests(inputs))
+    if seen:
+        raise MismatchError(
+            f"{seen} of {len(inputs)} calibration inputs were used to train the surrogate: the guarantee "
+            f"needs held-out inputs (allow_seen=True if equal inputs occur naturally in this data)"
+        )
+
+
+def _class_names(names: tuple[str, ...] | list[str] | None, classes: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(str(index) for index in range(classes))
+    if len(names) != classes:
+        raise SettingError(f"expected {classes} class names, got {len(names)}")
+    return tuple(str(name) for name in names)

@@ -1,0 +1,1 @@
+"""Datasets, splits and the checks that every input passes: arrays in, arrays out."""

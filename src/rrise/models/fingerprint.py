@@ -1,0 +1,35 @@
+"""The identity of a classifier: what its votes, its surrogate and its certificates belong to."""
+
+import hashlib
+
+import torch
+from torch import nn
+
+from rrise.models.evaluation_mode import precision_of
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Return a SHA-256 over layers, weights and precision.
+
+    It covers the class names and settings of all submodules and every parameter and buffer; it cannot
+    see the Python code of a `forward`. It does not depend on the device or on training mode.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> before = fingerprint(layer)
+    >>> with torch.no_grad():
+    ...     _ = layer.weight.add_(1e-6)
+    >>> fingerprint(layer) == before
+    False
+    """
+    digest = hashlib.sha256(f"precision {precision_of(module)}\n".encode())
+    for name, part in module.named_modules():
+        digest.update(f"layer {name} {type(part).__name__} {part.extra_repr()}\n".encode())
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        digest.update(f"weight {name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor_bytes(tensor))
+    return digest.hexdigest()
+
+
+def tensor_bytes(tensor: torch.Tensor) -> bytes:
+    """Return the raw bytes of a tensor of any type, in row-major order."""
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -1,0 +1,49 @@
+"""Binomial bounds, conformal ranks, calibration scores and radii: NumPy and SciPy only, float64.
+
+No torch, no files, no devices: arrays in, arrays out.
+"""
+
+from rrise.statistics.binomial import (
+    check_budget,
+    check_level,
+    clopper_pearson_interval,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+)
+from rrise.statistics.calibration import Calibration, CalibrationEvidence, fit_calibration
+from rrise.statistics.conformal import (
+    Level,
+    conformal_rank,
+    conformal_share,
+    exact_level,
+    level_text,
+    smallest_calibration_size,
+)
+from rrise.statistics.radius import certified_radius, check_sigma
+from rrise.statistics.rounding import format_down, format_up, round_down
+from rrise.statistics.scores import SCORES, Score, score_by_name
+
+__all__ = [
+    "SCORES",
+    "Calibration",
+    "CalibrationEvidence",
+    "Level",
+    "Score",
+    "certified_radius",
+    "check_budget",
+    "check_level",
+    "check_sigma",
+    "clopper_pearson_interval",
+    "clopper_pearson_lower",
+    "clopper_pearson_upper",
+    "conformal_rank",
+    "conformal_share",
+    "exact_level",
+    "fit_calibration",
+    "format_down",
+    "format_up",
+    "level_text",
+    "round_down",
+    "score_by_name",
+    "smallest_calibration_size",
+]

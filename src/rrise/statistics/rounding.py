@@ -1,0 +1,48 @@
+"""Rounding that never flatters: what is promised rounds down, what is subtracted rounds up.
+
+A radius of 0.12999 printed as 0.13 claims more than was certified. Formatting goes through the exact
+decimal expansion of the float, so not even its last bit is rounded the wrong way.
+"""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def format_down(value: float, decimals: int = 4) -> str:
+    """Write a number with the given decimals, rounded towards minus infinity.
+
+    >>> format_down(0.12999)
+    '0.1299'
+    """
+    return _format(value, decimals, ROUND_FLOOR)
+
+
+def format_up(value: float, decimals: int = 4) -> str:
+    """Write a number with the given decimals, rounded towards plus infinity.
+
+    >>> format_up(0.12991)
+    '0.1300'
+    """
+    return _format(value, decimals, ROUND_CEILING)
+
+
+def round_down(values: ArrayLike, decimals: int = 6) -> NDArray[np.float64]:
+    """Return the largest multiples of `10 ** -decimals` that, as floats, do not exceed the values.
+
+    >>> round_down([0.29999999, 0.3, 0.0], decimals=1).tolist()
+    [0.2, 0.3, 0.0]
+    """
+    exact = np.asarray(values, dtype=np.float64)
+    scale = 10.0**decimals
+    steps = np.floor(exact * scale)
+    rounded = steps / scale
+    return np.asarray(np.where(rounded > exact, (steps - 1) / scale, rounded))[()]
+
+
+def _format(value: float, decimals: int, rounding: str) -> str:
+    if not np.isfinite(value):
+        return str(float(value))
+    rounded = Decimal(float(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding)
+    return str(abs(rounded) if rounded == 0 else rounded)

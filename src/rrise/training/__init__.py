@@ -1,0 +1,1 @@
+"""Training of the base classifier and of the surrogate, on one loop."""

@@ -1,0 +1,95 @@
+"""Votes as an array that remembers where it comes from."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.data.inputs import InputRange, describe_range
+from rrise.errors import InputError, MismatchError
+from rrise.files import Json
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """The smoothed classifier that votes estimate: which base classifier, under which noise.
+
+    `base` is the fingerprint of the base classifier, which includes its precision.
+    """
+
+    base: str
+    sigma: float
+    input_range: InputRange
+    precision: str
+
+    def to_json(self) -> Json:
+        """Return the fields as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Json) -> "Smoothing":
+        """Read the fields back."""
+        limits = value["input_range"]
+        return cls(
+            value["base"], value["sigma"], None if limits is None else tuple(limits), value["precision"]
+        )
+
+    def check_same(self, other: "Smoothing", whose: str, others: str) -> None:
+        """Refuse to combine things of two different smoothed classifiers, naming the first difference."""
+        for what, mine, theirs in (
+            ("base classifier", self.base[:12], other.base[:12]),
+            ("sigma", self.sigma, other.sigma),
+            ("input range", describe_range(self.input_range), describe_range(other.input_range)),
+            ("precision", self.precision, other.precision),
+        ):
+            if mine != theirs:
+                raise MismatchError(
+                    f"{whose} and {others} do not belong together: {what} {mine} here, {theirs} there"
+                )
+
+
+class Votes(np.ndarray[Any, np.dtype[np.int64]]):
+    """Class counts `[inputs, K]` as an ordinary int64 array, with the `smoothing` they estimate.
+
+    Picking inputs (`votes[10:20]`) keeps the smoothing; arithmetic gives plain arrays.
+    """
+
+    smoothing: Smoothing | None
+
+    def __new__(cls, counts: NDArray[np.int64], smoothing: Smoothing) -> "Votes":
+        """Attach a smoothing to counts, without a copy."""
+        votes = np.asarray(counts, dtype=np.int64).view(cls)
+        votes.smoothing = smoothing
+        return votes
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.smoothing = getattr(source, "smoothing", None)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        plain = [value.view(np.ndarray) if isinstance(value, Votes) else value for value in inputs]
+        return getattr(ufunc, method)(*plain, **keywords)
+
+
+def check_votes(votes: Any, inputs: int, classes: int | None = None) -> tuple[NDArray[np.int64], int]:
+    """Return the counts as a plain array and the budget n, or say what is wrong with them."""
+    counts = np.asarray(votes)
+    if counts.ndim != 2 or not np.issubdtype(counts.dtype, np.integer):
+        raise InputError(
+            f"expected votes as whole numbers of shape (inputs, classes), got {counts.dtype} of shape "
+            f"{counts.shape}"
+        )
+    if len(counts) != inputs:
+        raise InputError(f"expected votes for each of the {inputs} inputs, got {len(counts)} rows")
+    if inputs == 0:
+        raise InputError("expected votes of at least one input, got none")
+    if classes is not None and counts.shape[1] != classes:
+        raise InputError(f"expected votes over {classes} classes, got {counts.shape[1]}")
+    totals = counts.sum(axis=1)
+    n = int(totals[0])
+    if np.any(counts < 0) or np.any(totals != n) or n < 1:
+        raise InputError(
+            f"expected the same positive number of votes for every input, got from {int(totals.min())} to "
+            f"{int(totals.max())}"
+        )
+    return counts.astype(np.int64, copy=False), n

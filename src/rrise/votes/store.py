@@ -1,0 +1,123 @@
+"""Votes on disk: one Parquet file a shard, so that an interrupted collection goes on where it was."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rrise.data.inputs import inputs_fingerprint
+from rrise.errors import FolderError, MismatchError
+from rrise.files import Json, read_json, sha256_of_json, write_bytes, write_json
+from rrise.votes.array import Smoothing, Votes
+from rrise.votes.engine import BATCH_SIZE, BLOCK, SHARD, OnProgress, VotePlan, shards_of, vote_shard
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+
+
+class VoteStore:
+    """The votes of one split in one folder, collected once and read from then on.
+
+    The manifest names the smoothed classifier, the plan and the inputs; a store is only ever continued
+    or read for exactly these.
+    """
+
+    def __init__(self, folder: Path, base: nn.Module, inputs: torch.Tensor, plan: VotePlan) -> None:
+        self.folder = folder
+        self.plan = plan
+        self.smoothing = plan.smoothing(base)
+        self._base = base
+        self._inputs = inputs
+        self.manifest: Json = {
+            "format": FORMAT,
+            "smoothing": self.smoothing.to_json(),
+            "n": plan.n,
+            "seed": plan.seed,
+            "split": plan.split,
+            "shard": SHARD,
+            "block": BLOCK,
+            "inputs": len(inputs),
+            "inputs_sha256": inputs_fingerprint(inputs),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of these votes: they follow from the manifest alone."""
+        return sha256_of_json(self.manifest)
+
+    def prepare(self) -> None:
+        """Open the folder, or create it; a folder of other votes is a `MismatchError`."""
+        path = self.folder / MANIFEST
+        if path.exists():
+            check_same_manifest(read_json(path), self.manifest, self.folder)
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, self.manifest)
+
+    def collect(self, *, batch_size: int = BATCH_SIZE, on_progress: OnProgress | None = None) -> Votes:
+        """Return the votes, computing the shards that are missing or damaged."""
+        self.prepare()
+        counts = []
+        for index, shard in shards_of(self._inputs):
+            path = self.folder / f"shard-{index:05d}.parquet"
+            stored = _read_shard(path, len(shard), self.plan.n)
+            if stored is None:
+                stored = vote_shard(
+                    self._base, shard, self.plan, index, batch_size=batch_size, on_progress=on_progress
+                )
+                _write_shard(path, stored)
+            elif on_progress is not None:
+                on_progress(len(shard) * self.plan.n)
+            counts.append(stored)
+        return Votes(np.concatenate(counts), self.smoothing)
+
+
+def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:
+    """Refuse a store collected for something else, naming the first field that differs."""
+    for name, value in _flat(wanted).items():
+        other = _flat(found).get(name)
+        if other != value:
+            raise MismatchError(f"the votes in {folder} have {name} = {other!r}, not {value!r}")
+
+
+def read_votes(folder: Path) -> Votes:
+    """Read a finished collection."""
+    manifest = read_json(folder / MANIFEST)
+    counts = []
+    for index in range(-(-int(manifest["inputs"]) // int(manifest["shard"]))):
+        path = folder / f"shard-{index:05d}.parquet"
+        rows = min(int(manifest["shard"]), int(manifest["inputs"]) - index * int(manifest["shard"]))
+        stored = _read_shard(path, rows, int(manifest["n"]))
+        if stored is None:
+            raise FolderError(f"the votes in {folder} are incomplete: {path.name} is missing or damaged")
+        counts.append(stored)
+    return Votes(np.concatenate(counts), Smoothing.from_json(manifest["smoothing"]))
+
+
+def _flat(manifest: Json) -> Json:
+    return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
+
+
+def _write_shard(path: Path, counts: NDArray[np.int64]) -> None:
+    column = pa.FixedSizeListArray.from_arrays(pa.array(counts.reshape(-1)), counts.shape[1])
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"votes": column}), buffer, write_page_checksum=True)
+    write_bytes(path, buffer.getvalue())
+
+
+def _read_shard(path: Path, rows: int, n: int) -> NDArray[np.int64] | None:
+    """Return the counts of a shard, or None where it is missing, damaged or not what was asked for."""
+    try:
+        column = pq.read_table(path, page_checksum_verification=True).column("votes").combine_chunks()
+    except (OSError, pa.ArrowException, KeyError):
+        return None
+    flat: NDArray[np.int64] = column.flatten().to_numpy()
+    if len(column) != rows or flat.size == 0:
+        return None
+    counts = flat.reshape(rows, -1)
+    return counts if bool((counts.sum(axis=1) == n).all()) else None
