@@ -25,7 +25,8 @@ class Smoothing:
 
     def to_json(self) -> Json:
         """Return the fields as JSON."""
-        return asdict(self)
+        limits = None if self.input_range is None else list(self.input_range)
+        return {**asdict(self), "input_range": limits}
 
     @classmethod
     def from_json(cls, value: Json) -> "Smoothing":

@@ -50,6 +50,13 @@ class VoteStore:
         """The identity of these votes: they follow from the manifest alone."""
         return sha256_of_json(self.manifest)
 
+    def finished(self) -> bool:
+        """Tell whether every shard is there and intact."""
+        return all(
+            _read_shard(self._path(index), len(shard), self.plan.n) is not None
+            for index, shard in shards_of(self._inputs)
+        )
+
     def prepare(self) -> None:
         """Open the folder, or create it; a folder of other votes is a `MismatchError`."""
         path = self.folder / MANIFEST
@@ -64,17 +71,19 @@ class VoteStore:
         self.prepare()
         counts = []
         for index, shard in shards_of(self._inputs):
-            path = self.folder / f"shard-{index:05d}.parquet"
-            stored = _read_shard(path, len(shard), self.plan.n)
+            stored = _read_shard(self._path(index), len(shard), self.plan.n)
             if stored is None:
                 stored = vote_shard(
                     self._base, shard, self.plan, index, batch_size=batch_size, on_progress=on_progress
                 )
-                _write_shard(path, stored)
+                _write_shard(self._path(index), stored)
             elif on_progress is not None:
                 on_progress(len(shard) * self.plan.n)
             counts.append(stored)
         return Votes(np.concatenate(counts), self.smoothing)
+
+    def _path(self, index: int) -> Path:
+        return self.folder / f"shard-{index:05d}.parquet"
 
 
 def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:

@@ -1,0 +1,5 @@
+"""`python -m rrise`."""
+
+from rrise.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""The `rrise` command: what every subcommand shares."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rrise._version import __version__
+from rrise.cli.certify import certify
+from rrise.cli.demo import demo
+from rrise.errors import RriseError
+
+app = typer.Typer(
+    name="rrise",
+    help="Certified robustness radii from one forward pass.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(certify)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rrise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; whatever goes wrong is a sentence and an exit code, never a traceback."""
+    try:
+        app()
+    except RriseError as error:
+        _say("error", str(error))
+        sys.exit(2)
+    except OSError as error:
+        _say("error", ": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _say("interrupted", "run the same command again to go on from here")
+        sys.exit(130)
+    except Exception as error:
+        if os.environ.get("RRISE_DEBUG"):
+            raise
+        _say(
+            "internal error", f"{type(error).__name__}: {error} (please report it; RRISE_DEBUG=1 shows where)"
+        )
+        sys.exit(1)
+
+
+def _say(kind: str, sentence: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[bold red]{kind}:[/]", Text(sentence))

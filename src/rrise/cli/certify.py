@@ -1,0 +1,71 @@
+"""`rrise certify`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rrise.certifiers.surrogate import Certifier
+
+
+def certify(
+    certifier: Annotated[Path, typer.Argument(help="A certifier folder.", show_default=False)],
+    files: Annotated[
+        list[Path], typer.Argument(help="PNG, JPEG or .npy files, or folders of them.", show_default=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Certify images or arrays: one forward pass each."""
+    from rrise.certifiers.folder import load_certifier
+
+    loaded = load_certifier(certifier)
+    records = _certify_files(loaded, files)
+    if as_json:
+        guarantee = {"id": loaded.guarantee.id, **loaded.guarantee.to_json()}
+        typer.echo(
+            json.dumps({"guarantee": guarantee, "certificates": records}, indent=2, ensure_ascii=False)
+        )
+    else:
+        _print_table(records, loaded)
+
+
+def _certify_files(certifier: "Certifier", paths: list[Path]) -> list[dict[str, Any]]:
+    import torch
+
+    from rrise.data.files import find_files, read_inputs
+
+    sources: list[dict[str, Any]] = []
+    batches = []
+    for path in find_files(paths):
+        batch = read_inputs(path, certifier.input_shape, certifier.smoothing.input_range)
+        sources += [{"file": str(path), "index": index} for index in range(len(batch))]
+        batches.append(batch)
+    records = certifier(torch.cat(batches)).records(certifier.class_names)
+    return [{**source, **record} for source, record in zip(sources, records, strict=True)]
+
+
+def _print_table(records: list[dict[str, Any]], certifier: "Certifier") -> None:
+    from rrise.statistics import format_down
+
+    console = Console()
+    table = Table()
+    for name in ("file", "class", "radius", "lower bound", "verdict"):
+        right = name in ("radius", "lower bound")
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    several = {record["file"] for record in records if record["index"] > 0}
+    for record in records:
+        file = f"{record['file']}[{record['index']}]" if record["file"] in several else record["file"]
+        table.add_row(
+            Text(file),
+            Text(record["class_name"]),
+            format_down(record["radius"]),
+            format_down(record["lower_bound"]),
+            "certified" if record["issued"] else "abstained",
+        )
+    console.print(table)
+    console.print(str(certifier.guarantee), style="dim", highlight=False, markup=False)

@@ -1,0 +1,79 @@
+"""Inputs from files: PNG and JPEG images, and .npy arrays."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rrise.data.inputs import InputRange, as_inputs
+from rrise.errors import InputError
+
+IMAGES = (".png", ".jpg", ".jpeg")
+ARRAYS = (".npy",)
+
+
+def find_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield files, and for each folder the images and arrays inside it in the order of their names."""
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES + ARRAYS)
+            if not inside:
+                raise InputError(f"the folder {path} holds no {', '.join(IMAGES + ARRAYS)} files")
+            yield from inside
+        elif path.exists():
+            yield path
+        else:
+            raise InputError(f"there is no file or folder {path}")
+
+
+def read_inputs(path: Path, shape: tuple[int, ...], input_range: InputRange) -> torch.Tensor:
+    """Read one image, or an array of one or many inputs, as a batch `[inputs, *shape]`."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix in IMAGES:
+            values = _read_image(path, shape, input_range)
+        elif suffix in ARRAYS:
+            values = np.load(path, allow_pickle=False)
+            values = values[None] if values.shape == shape else values
+        else:
+            raise InputError(f"expected a file of kind {', '.join(IMAGES + ARRAYS)}")
+        return as_inputs(values, shape=shape, input_range=input_range, name="inputs")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (OSError, ValueError, SyntaxError) as error:  # what Pillow and NumPy raise for broken files
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> np.ndarray[Any, Any]:
+    """Return an 8-bit image as `[1, channels, height, width]` in [0, 1].
+
+    Nothing is resized or converted with loss: that would certify another input than the one given.
+    """
+    from PIL import Image
+
+    if len(shape) != 3 or shape[0] not in (1, 3) or input_range != (0.0, 1.0):
+        raise InputError(
+            f"this certifier takes inputs of shape {shape}, which an image file cannot hold: pass .npy arrays"
+        )
+    channels, height, width = shape
+    with Image.open(path) as image:
+        if image.size != (width, height):
+            raise InputError(
+                f"expected an image of {width} x {height} pixels, got {image.size[0]} x {image.size[1]}"
+            )
+        if image.mode not in ("L", "RGB", "P"):
+            raise InputError(
+                f"expected an 8-bit grey or RGB image, got mode {image.mode}: convert it first, so that it "
+                f"is clear what is certified"
+            )
+        plain = image.convert("RGB") if image.mode == "P" else image
+        pixels = np.atleast_3d(np.asarray(plain, dtype=np.float32) / np.float32(255))
+    if channels == 3 and pixels.shape[2] == 1:
+        pixels = np.repeat(pixels, 3, axis=2)
+    if channels == 1 and pixels.shape[2] == 3:
+        if np.ptp(pixels, axis=2).any():
+            raise InputError("expected a grey image, got a coloured one")
+        pixels = pixels[:, :, :1]
+    return np.moveaxis(pixels, 2, 0)[None]

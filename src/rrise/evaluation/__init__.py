@@ -1,0 +1,1 @@
+"""What certificates are worth: metrics, costs, figures and the report."""
