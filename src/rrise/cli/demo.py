@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from rrise.evaluation.report import Evaluation
+    from rrise.evaluation.results import Evaluation
 
 
 def demo(
@@ -27,7 +27,8 @@ def demo(
     """
     console = Console()
     console.print("loading torch …", style="dim")
-    from rrise.runs.demo import DemoSettings, run_demo
+    from rrise.runs.demo import run_demo
+    from rrise.runs.settings import DemoSettings
 
     changes = {"strategy": strategy, "score": score, "failure": failure, "seed": seed}
     settings = DemoSettings.quick(**changes) if quick else DemoSettings(**changes)  # type: ignore[arg-type]
@@ -51,7 +52,5 @@ def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> Non
     console.print(f"{break_even['name']}: {break_even['passes']}")
     console.print(evaluation.surrogate.guarantee.promise, style="dim", markup=False)
     samples, report = out / "evaluation" / "samples", out / "evaluation" / "report.html"
-    console.print(
-        f"try it:  rrise certify {out / 'certifier'} {samples}", highlight=False, soft_wrap=True, markup=False
-    )
-    console.print(f"report:  {report.resolve()}", highlight=False, soft_wrap=True, markup=False)
+    for line in (f"try it:  rrise certify {out / 'certifier'} {samples}", f"report:  {report.resolve()}"):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)

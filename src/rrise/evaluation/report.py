@@ -1,49 +1,24 @@
 """The report: one self-contained page."""
 
 import base64
-import io
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
 from rrise.evaluation.costs import Costs
 from rrise.evaluation.figures import bound_svg, certified_accuracy_svg
+from rrise.evaluation.images import png_bytes
 from rrise.evaluation.metrics import certified_accuracy, observed_violations, summarise, vote_share_of_label
+from rrise.evaluation.results import Evaluation
 from rrise.files import Json
 from rrise.statistics import exact_level, format_down, format_up
-from rrise.votes.array import Votes, check_votes
+from rrise.votes.array import check_votes
 
 _GALLERY = 30
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Everything a report shows: certificates of the same test inputs by both methods, and the truth."""
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    class_names: tuple[str, ...]
-    surrogate: Certificates
-    monte_carlo: Certificates
-    votes: Votes
-    costs: Costs
-
-    def metrics(self) -> Json:
-        """Return the headline numbers as JSON, unrounded."""
-        return {
-            "test_inputs": len(self.labels),
-            "surrogate": summarise(self.surrogate, self.labels),
-            "monte_carlo": summarise(self.monte_carlo, self.labels),
-            "observed_violations": observed_violations(self.surrogate, self.votes),
-            "passes_offline": self.costs.offline,
-            "break_even_queries": self.costs.break_even,
-        }
 
 
 def render_report(evaluation: Evaluation, title: str, settings: Json) -> str:
@@ -165,8 +140,8 @@ def _gallery(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [
         {
             "index": int(i),
-            "png": png_base64(evaluation.images[i]),
-            "verdict": _verdict(bool(certificates.issued[i]), bool(certificates.label[i] == truth[i])),
+            "png": base64.b64encode(png_bytes(evaluation.images[i])).decode(),
+            **_verdict(bool(certificates.issued[i]), bool(certificates.label[i] == truth[i])),
             "answer": evaluation.class_names[certificates.label[i]],
             "truth": evaluation.class_names[truth[i]],
             "radius": format_down(certificates.radius[i], 3) if certificates.issued[i] else "none",
@@ -178,25 +153,12 @@ def _gallery(evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _verdict(issued: bool, right: bool) -> str:
+def _verdict(issued: bool, right: bool) -> dict[str, str]:
     if not issued:
-        return "abstained"
-    return "certified" if right else "wrong"
-
-
-def png_bytes(image: NDArray[np.uint8]) -> bytes:
-    """Encode an image `[channels, height, width]` with 1 or 3 channels as PNG."""
-    from PIL import Image
-
-    pixels = image[0] if len(image) == 1 else np.moveaxis(image, 0, -1)
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, format="PNG")
-    return buffer.getvalue()
-
-
-def png_base64(image: NDArray[np.uint8]) -> str:
-    """Encode an image for a data URL."""
-    return base64.b64encode(png_bytes(image)).decode()
+        return {"verdict": "abstained", "style": "abstained"}
+    if right:
+        return {"verdict": "certified", "style": "certified"}
+    return {"verdict": "certified, wrong class", "style": "wrong"}
 
 
 def _row(name: str, surrogate: str, monte_carlo: str) -> dict[str, str]:

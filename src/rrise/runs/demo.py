@@ -1,20 +1,16 @@
 """The demo: the whole pipeline of the paper on scikit-learn's handwritten digits."""
 
-import io
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from rich.console import Console
 from torch import nn
 
 from rrise._version import __version__
-from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.folder import load_certifier
 from rrise.certifiers.monte_carlo import monte_carlo_certificates
 from rrise.certifiers.surrogate import Certifier, calibrate
@@ -23,14 +19,14 @@ from rrise.data.inputs import input_digests
 from rrise.data.splits import Indices, split_indices
 from rrise.errors import MismatchError
 from rrise.evaluation.costs import Costs
-from rrise.evaluation.figures import summary_png
-from rrise.evaluation.metrics import vote_share_of_label
-from rrise.evaluation.report import Evaluation, percent, png_bytes, render_report
-from rrise.files import Json, sha256_of_json, write_bytes, write_json, write_text
+from rrise.evaluation.results import Evaluation
+from rrise.evaluation.writing import write_evaluation
+from rrise.files import Json, sha256_of_json, write_json, write_text
 from rrise.models.catalogue import build_model
 from rrise.models.fingerprint import fingerprint
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.progress import progress_bar
+from rrise.runs.settings import DemoSettings
 from rrise.runs.steps import RECIPE, open_run, run_step
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
@@ -41,57 +37,6 @@ from rrise.votes.engine import VotePlan
 from rrise.votes.store import VoteStore
 
 _WEIGHTS = "weights.safetensors"
-_SAMPLES = 12
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """Everything that determines a demo run; noise levels and failure split follow the paper."""
-
-    train: int = 897
-    validation: int = 150
-    calibration: int = 350
-    test: int = 400
-    sigma_base: float = 0.5
-    sigma: float = 0.25
-    base_epochs: int = 60
-    base_learning_rate: float = 2e-3
-    batch_size: int = 64
-    target_votes: int = 1_000
-    calibration_votes: int = 10_000
-    test_votes: int = 10_000
-    selection_votes: int = 100
-    strategy: str = "head"
-    surrogate_epochs: int = 200
-    surrogate_learning_rate: float = 5e-3
-    failure: float = 0.05
-    beta: float = 0.001
-    score: str = "probit"
-    seed: int = 100
-
-    @classmethod
-    def quick(cls, **changes: Any) -> "DemoSettings":
-        """Return a smaller demo, for tests: seconds instead of a minute or two."""
-        small: dict[str, Any] = {
-            "train": 300,
-            "validation": 50,
-            "calibration": 100,
-            "test": 100,
-            "base_epochs": 15,
-            "surrogate_epochs": 40,
-            "target_votes": 200,
-            "calibration_votes": 500,
-            "test_votes": 500,
-        }
-        return cls(**{**small, **changes})
-
-    def to_toml(self) -> str:
-        """Write the settings as the run's recipe."""
-        lines = [
-            f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
-            for name, value in asdict(self).items()
-        ]
-        return "\n".join([f"# rrise demo {__version__}", 'dataset = "digits"', *lines, ""])
 
 
 def run_demo(folder: Path, settings: DemoSettings, console: Console, *, fresh: bool = False) -> Evaluation:
@@ -133,7 +78,8 @@ class _Demo:
 
         def make(folder: Path) -> Json:
             training = TrainingSettings(s.base_epochs, s.base_learning_rate, s.batch_size, seed=s.seed)
-            with progress_bar(self.console, "training the base", s.base_epochs, "epochs") as advance:
+            bar = progress_bar(self.console, "training the base", s.base_epochs, "epochs")
+            with bar as advance:
                 history = train_base(
                     module,
                     self.inputs("train"),
@@ -250,6 +196,7 @@ class _Demo:
         certificates = certifier(self.inputs("test"))
         monte_carlo = monte_carlo_certificates(votes, selection, alpha=s.failure)
         evaluation = Evaluation(
+            indices=self.splits["test"],
             images=self.data.images[self.splits["test"]],
             labels=self.data.labels[self.splits["test"]],
             class_names=self.data.class_names,
@@ -267,14 +214,7 @@ class _Demo:
 
         def make(folder: Path) -> Json:
             title = "RRISE demo: certified radii for handwritten digits"
-            write_text(folder / "report.html", render_report(evaluation, title, _shown(self.settings)))
-            write_bytes(folder / "summary.png", _summary(evaluation, s))
-            write_bytes(folder / "certificates.parquet", _certificate_table(evaluation, self.splits["test"]))
-            write_json(folder / "metrics.json", evaluation.metrics())
-            (folder / "samples").mkdir()
-            for position in range(min(_SAMPLES, s.test)):
-                name = f"test-{position:02d}-digit-{evaluation.labels[position]}.png"
-                write_bytes(folder / "samples" / name, png_bytes(evaluation.images[position]))
+            write_evaluation(folder, evaluation, title, {"dataset": self.data.name, **asdict(s)})
             return {}
 
         inputs = {
@@ -295,37 +235,3 @@ class _Demo:
 
 def _votes_sha256(votes: Votes) -> str:
     return sha256_of_json({"votes": np.asarray(votes).tolist()})
-
-
-def _shown(settings: DemoSettings) -> Json:
-    return {"rrise": __version__, "torch": torch.__version__, "dataset": "digits", **asdict(settings)}
-
-
-def _summary(evaluation: Evaluation, settings: DemoSettings) -> bytes:
-    estimate = vote_share_of_label(evaluation.surrogate, evaluation.votes)
-    shares = evaluation.metrics()["surrogate"]
-    title = (
-        f"{settings.test} handwritten digits, noise {settings.sigma:g}, total failure {settings.failure:g}: "
-        f"{percent(shares['certified_accuracy'])} correct and certified"
-    )
-    return summary_png(evaluation.surrogate, evaluation.monte_carlo, evaluation.labels, estimate, title)
-
-
-def _certificate_table(evaluation: Evaluation, indices: Indices) -> bytes:
-    def columns(prefix: str, certificates: Certificates) -> dict[str, Any]:
-        return {
-            f"{prefix}_{name}": getattr(certificates, name)
-            for name in ("label", "radius", "lower_bound", "issued")
-        }
-
-    table = pa.table(
-        {
-            "index": indices,
-            "true_label": evaluation.labels,
-            **columns("surrogate", evaluation.surrogate),
-            **columns("monte_carlo", evaluation.monte_carlo),
-        }
-    )
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()

@@ -48,11 +48,8 @@ def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[
         return done, False
     with new_folder(folder) as new:
         result = make(new)
-        files = {
-            str(path.relative_to(new)): sha256_of_file(path)
-            for path in sorted(new.rglob("*"))
-            if path.is_file()
-        }
+        written = sorted(path for path in new.rglob("*") if path.is_file())
+        files = {str(path.relative_to(new)): sha256_of_file(path) for path in written}
         write_json(new / MANIFEST, {"inputs": inputs, "result": result, "files": files})
     return result, True
 

@@ -1,0 +1,46 @@
+"""Fixtures shared by all tests."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rrise
+from rrise.certifiers.surrogate import Certifier
+from rrise.runs.settings import DemoSettings
+from tests.closed_forms import HalfSpace
+
+
+@pytest.fixture(scope="session")
+def half_space() -> HalfSpace:
+    return HalfSpace(torch.tensor([3.0, -2.0, 1.0, 0.5]), -1.0)
+
+
+@pytest.fixture(scope="session")
+def uniform() -> np.ndarray:
+    return np.random.default_rng(0).random((600, 4), dtype=np.float32)
+
+
+@pytest.fixture(scope="session")
+def certifier(half_space: HalfSpace, uniform: np.ndarray) -> Certifier:
+    """A small certifier for vectors in [0, 1]^4."""
+    settings = {"sigma": 0.25, "n": 400, "seed": 1}
+    votes = rrise.collect_votes(half_space, uniform[:300], split="train", **settings)
+    held_out = rrise.collect_votes(half_space, uniform[300:500], split="calibration", **settings)
+    surrogate = rrise.train_surrogate(
+        half_space, uniform[:300], votes, epochs=30, learning_rate=0.05, batch_size=64
+    )
+    return rrise.calibrate(surrogate, uniform[300:500], held_out, sigma=0.25, failure=0.1)
+
+
+@pytest.fixture(scope="session")
+def quick_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the demo on a smaller setting."""
+    from rich.console import Console
+
+    from rrise.runs.demo import run_demo
+
+    folder = tmp_path_factory.mktemp("runs") / "demo"
+    run_demo(folder, DemoSettings.quick(), Console(quiet=True))
+    return folder

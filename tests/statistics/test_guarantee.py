@@ -1,0 +1,102 @@
+"""The promise itself, by simulation: a half-space whose smoothed probabilities are known exactly.
+
+An input is its signed distance to the hyperplane in units of sigma, so the smoothed probability of class
+1 is Phi(distance). The surrogate is a fixed function that errs in both directions and sometimes answers
+the wrong class. Each of thousands of calibrations is judged on fresh inputs against the true probability.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from rrise.statistics import calibration as calibration_module
+from rrise.statistics import fit_calibration
+
+VOTES = 100_000
+FRESH = 200
+CALIBRATIONS = 2_000
+
+
+@dataclass(frozen=True)
+class Inputs:
+    top_probability: NDArray[np.float64]
+    true_probability: NDArray[np.float64]  # of the surrogate's class
+
+
+def draw(rng: np.random.Generator, count: int) -> Inputs:
+    distance = rng.normal(0.8, 1.0, count)
+    predicted = stats.norm.cdf(1.2 * distance + 0.3 * np.sin(3 * distance) + 0.1)
+    truth = stats.norm.cdf(distance)
+    positive = predicted >= 0.5
+    return Inputs(np.where(positive, predicted, 1 - predicted), np.where(positive, truth, 1 - truth))
+
+
+def simulate(size: int, failure: float, score: str, votes: int = VOTES) -> tuple[float, float, float]:
+    """Return the observed coverage, its standard error, and the rate of issued and wrong certificates."""
+    rng = np.random.default_rng([size, VOTES])
+    covered, wrong = [], []
+    for _ in range(CALIBRATIONS):
+        held_out, fresh = draw(rng, size), draw(rng, FRESH)
+        agreeing = rng.binomial(votes, held_out.true_probability)
+        fitted, _ = fit_calibration(
+            held_out.top_probability, agreeing, votes, failure=failure, beta=0.001, score=score
+        )
+        bound = fitted.lower_bound(fresh.top_probability)
+        covered.append(np.mean(bound <= fresh.true_probability))
+        wrong.append(np.mean((bound > 0.5) & (bound > fresh.true_probability)))
+    return float(np.mean(covered)), float(np.std(covered) / CALIBRATIONS**0.5), float(np.mean(wrong))
+
+
+def check_promise(size: int, failure: float, score: str) -> None:
+    coverage, error, wrong = simulate(size, failure, score)
+    assert coverage >= 1 - failure - 4 * error, f"coverage {coverage:.4f} of {1 - failure} promised"
+    assert wrong <= failure + 4 * error
+
+
+# sizes at which (M + 1) * gamma is a whole number: the rank is tight there
+LEVELS = [(9, 0.101), (19, 0.051), (39, 0.251), (99, 0.051), (199, 0.011)]
+
+
+@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize(("size", "failure"), LEVELS)
+def test_coverage_is_at_least_what_is_promised(size: int, failure: float, score: str) -> None:
+    check_promise(size, failure, score)
+
+
+@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize(("size", "failure"), LEVELS[:3])
+def test_the_rank_wastes_nothing(size: int, failure: float, score: str) -> None:
+    """A new score is within the calibrated rank with probability rank / (M + 1): no less, and no more."""
+    rng = np.random.default_rng(size)
+    within = []
+    for _ in range(CALIBRATIONS):
+        inputs = draw(rng, size + 1)
+        agreeing = rng.binomial(VOTES, inputs.true_probability)
+        settings = {"failure": failure, "beta": 0.001, "score": score}
+        fitted, evidence = fit_calibration(inputs.top_probability[:-1], agreeing[:-1], VOTES, **settings)
+        _, all_of_them = fit_calibration(inputs.top_probability, agreeing, VOTES, **settings)
+        within.append(all_of_them.score[-1] <= np.sort(evidence.score)[fitted.rank - 1])
+    promised = 1 - (failure - 0.001)
+    assert np.mean(within) == pytest.approx(
+        promised, abs=4 * (promised * (1 - promised) / CALIBRATIONS) ** 0.5
+    )
+
+
+@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize(("size", "failure"), LEVELS[:2])
+def test_a_rank_one_too_small_is_caught(
+    size: int, failure: float, score: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = calibration_module.conformal_rank
+    monkeypatch.setattr(calibration_module, "conformal_rank", lambda m, gamma: exact(m, gamma) - 1)
+    with pytest.raises(AssertionError, match="promised"):
+        check_promise(size, failure, score)
+
+
+@pytest.mark.parametrize("score", ["additive", "probit"])
+def test_few_votes_cost_radius_and_not_coverage(score: str) -> None:
+    coverage, error, _ = simulate(19, 0.051, score, votes=50)
+    assert coverage >= 1 - 0.051 - 4 * error

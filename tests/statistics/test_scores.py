@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrise.statistics import SCORES, clopper_pearson_lower, fit_calibration, score_by_name
+
+PROBABILITY = st.floats(0, 1)
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+@given(q=PROBABILITY, k=st.integers(0, 500), slack=st.floats(0, 3))
+def test_a_score_within_the_offset_means_a_bound_below_the_evidence(
+    name: str, q: float, k: int, slack: float
+) -> None:
+    """The implication on which the whole calibration rests."""
+    score, n, beta = SCORES[name], 500, 0.001
+    ceiling = float(clopper_pearson_lower(n, n, beta))
+    lower = np.array([float(clopper_pearson_lower(k, n, beta))])
+    residual = score.residual(np.array([q]), lower, ceiling)
+    offset = max(0.0, float(residual[0])) + slack
+    assert score.bound(np.array([q]), offset, ceiling)[0] <= lower[0] + 1e-12
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+def test_bounds_never_exceed_the_surrogate_or_what_unanimous_votes_prove(name: str) -> None:
+    q = np.linspace(0, 1, 1001)
+    bound = SCORES[name].bound(q, 0.0, 0.99)
+    assert np.all(bound <= np.minimum(q, 0.99) + 1e-15)
+    assert np.all(np.isfinite(bound))
+
+
+def test_probit_offset_shortens_every_radius_by_the_same_length() -> None:
+    from rrise.statistics import certified_radius
+
+    q = np.array([0.8, 0.9, 0.99])
+    before = certified_radius(q, 0.5)
+    after = certified_radius(SCORES["probit"].bound(q, 0.4, 0.9999), 0.5)
+    np.testing.assert_allclose(before - after, 0.5 * 0.4, rtol=1e-9)
+
+
+def test_additive_offset_is_the_papers() -> None:
+    q, agreeing, n = np.linspace(0.5, 0.95, 50), np.arange(450, 950, 10), 1000
+    calibration, evidence = fit_calibration(q, agreeing, n, failure=0.25, beta=0.001, score="additive")
+    residual = np.sort(q - clopper_pearson_lower(agreeing, n, 0.001))
+    assert calibration.rank == 39  # ceil(51 * 0.751)
+    assert calibration.offset == residual[38]
+    np.testing.assert_array_equal(np.sort(evidence.score), residual)
+    np.testing.assert_allclose(calibration.lower_bound([0.9]), 0.9 - calibration.offset)
+
+
+def test_offset_is_never_negative() -> None:
+    calibration, _ = fit_calibration([0.6] * 30, [990] * 30, 1000, failure=0.2)
+    assert calibration.offset == 0
+
+
+def test_inputs_without_a_single_agreeing_vote_make_the_certifier_abstain_and_not_fail() -> None:
+    calibration, _ = fit_calibration([0.9] * 40, [0] * 40, 1000, failure=0.1)
+    assert calibration.lower_bound([0.999]).tolist() == [0.0] or calibration.lower_bound([0.999])[0] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"failure": 0.0}, "failure strictly between 0 and 1"),
+        ({"failure": 1.0}, "failure strictly between 0 and 1"),
+        ({"beta": 0.0}, "beta strictly between 0 and 1"),
+        ({"beta": 0.2}, "beta below the total failure"),
+        ({"failure": 0.01}, "40 calibration inputs are too few for gamma=0.009: use at least 111"),
+        ({"n": 9}, "9 votes can never certify at beta=0.001"),
+        ({"score": "median"}, "a score out of additive, probit; got 'median'"),
+        ({"top_probability": [0.9] * 39 + [np.nan]}, "got NaN at position 39"),
+        ({"top_probability": [0.9] * 39 + [1.2]}, r"top probabilities in \[0, 1\]"),
+        ({"top_probability": [0.9] * 39}, r"got arrays of shape \(39,\) and \(40,\)"),
+        ({"top_probability": [], "agreeing": []}, "calibration set is empty"),
+        ({"agreeing": [1001] * 40}, "0 <= k <= n"),
+    ],
+)
+def test_impossible_calibrations_are_refused_in_a_sentence(changes: dict[str, object], sentence: str) -> None:
+    arguments: dict[str, object] = {"top_probability": [0.9] * 40, "agreeing": [9] * 40, "n": 1000}
+    with pytest.raises(ValueError, match=sentence):
+        fit_calibration(**{**arguments, "failure": 0.1, **changes})  # type: ignore[arg-type]
+
+
+def test_names_the_scores_it_knows() -> None:
+    with pytest.raises(ValueError, match="expected a score out of additive, probit; got 'logit'"):
+        score_by_name("logit")
