@@ -23,7 +23,7 @@ class HalfSpace(nn.Module):
     def distances(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
         """Signed distance to the hyperplane: positive in class 1. The exact certified radius."""
         weight = (self.linear.weight[1] - self.linear.weight[0]).detach().double().numpy()
-        bias = float(self.linear.bias[1] - self.linear.bias[0])
+        bias = (self.linear.bias[1] - self.linear.bias[0]).item()
         flat = inputs.reshape(len(inputs), -1).astype(np.float64)
         return (flat @ weight + bias) / np.linalg.norm(weight)
 

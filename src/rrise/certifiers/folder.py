@@ -12,14 +12,12 @@ Checksums find damage and careless edits; they are no signature against someone 
 import io
 import json
 import platform
-import warnings
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from torch import nn
 
 from rrise._version import __version__
@@ -37,8 +35,7 @@ from rrise.files import (
     write_json,
     write_text,
 )
-from rrise.models.evaluation_mode import evaluating, precision_of
-from rrise.models.program import NotAProgramError, module_to_program, program_to_module
+from rrise.models.program import Program
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
 from rrise.votes.array import Smoothing
@@ -68,7 +65,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
     """Read a certifier folder, checking every file against its checksum and the offset against the evidence.
 
     `surrogate` is a module of the surrogate's architecture to put the weights into. It is needed only
-    for a surrogate that could not be saved as a program; saving it gave a warning.
+    for a surrogate that could not be written as a program; calibrating it gave a warning.
     """
     path = Path(folder)
     manifest = _checked_manifest(path)
@@ -82,9 +79,8 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
         raise FolderError(f"{path / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
     evidence = _load_evidence(path / EVIDENCE)
     _check_offset(calibration, evidence, path)
-    network = _load_network(path, manifest, surrogate)
-    network.eval().requires_grad_(False)
-    return Certifier(network, input_shape, smoothing, calibration, evidence, guarantee, class_names)
+    network, program = _load_network(path, manifest, surrogate)
+    return Certifier(network, program, input_shape, smoothing, calibration, evidence, guarantee, class_names)
 
 
 def _manifest(certifier: Certifier, folder: Path) -> Json:
@@ -174,50 +170,29 @@ def _check_offset(calibration: Calibration, evidence: CalibrationEvidence, folde
 
 
 def _save_network(certifier: Certifier, folder: Path) -> None:
-    tensors = dict(certifier.network.state_dict())
-    try:
-        sample = _sample(certifier)
-        program, weights = module_to_program(certifier.network, sample.to(precision_of(certifier.network)))
-        _check_program(certifier, program, weights)
-    except NotAProgramError as error:
-        warnings.warn(
-            f"the surrogate could not be saved as a program ({error}); loading it will need "
-            f"load_certifier(folder, surrogate=a module of its class)",
-            stacklevel=4,
-        )
+    if certifier.program is None:
+        save_tensors(folder / WEIGHTS, certifier.network.state_dict())
     else:
-        write_text(folder / PROGRAM, json.dumps(program))
-        tensors |= weights
-    save_tensors(folder / WEIGHTS, tensors)
+        write_text(folder / PROGRAM, json.dumps(certifier.program.graph))
+        save_tensors(folder / WEIGHTS, certifier.program.weights)
 
 
-def _check_program(certifier: Certifier, program: Json, weights: dict[str, torch.Tensor]) -> None:
-    rebuilt = program_to_module(json.loads(json.dumps(program)), weights)
-    sample = _sample(certifier, inputs=5).to(precision_of(certifier.network))
-    with evaluating(certifier.network):
-        expected, got = certifier.network(sample), rebuilt(sample)
-    if not torch.allclose(expected, got, rtol=1e-5, atol=1e-6):
-        raise NotAProgramError("its graph does not compute what the module computes")
-
-
-def _sample(certifier: Certifier, inputs: int = 2) -> torch.Tensor:
-    low, high = certifier.smoothing.input_range or (-1.0, 1.0)
-    uniform = torch.rand((inputs, *certifier.input_shape), generator=torch.Generator().manual_seed(inputs))
-    return low + (high - low) * uniform
-
-
-def _load_network(folder: Path, manifest: Json, surrogate: nn.Module | None) -> nn.Module:
+def _load_network(
+    folder: Path, manifest: Json, surrogate: nn.Module | None
+) -> tuple[nn.Module, Program | None]:
     tensors = load_tensors(folder / WEIGHTS)
-    if surrogate is not None:
-        wanted = surrogate.state_dict()
-        load_weights(surrogate, {name: tensors[name] for name in wanted if name in tensors}, str(folder))
-        return surrogate
-    if PROGRAM not in manifest["files"]:
+    if PROGRAM in manifest["files"]:
+        if surrogate is not None:
+            raise MismatchError(f"{folder} holds its surrogate as a program: load it without surrogate=")
+        program = Program(read_json(folder / PROGRAM), tensors)
+        return program.module(), program
+    if surrogate is None:
         raise MismatchError(
             f"the surrogate in {folder} is a {manifest['surrogate']} that could not be saved as a program: "
             f"load it with load_certifier(folder, surrogate=a module of that class)"
         )
-    return program_to_module(read_json(folder / PROGRAM), tensors)
+    load_weights(surrogate, tensors, str(folder))
+    return surrogate.cpu().eval().requires_grad_(False), None
 
 
 def _save_evidence(evidence: CalibrationEvidence, path: Path) -> None:

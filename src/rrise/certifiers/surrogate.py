@@ -1,6 +1,7 @@
 """The certifier of the paper: one forward pass of a calibrated surrogate per input."""
 
 import copy
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.errors import InputError, MismatchError, SettingError
-from rrise.models.evaluation_mode import precision_of
+from rrise.models.evaluation_mode import evaluating, logits_of, precision_of
 from rrise.models.fingerprint import fingerprint
+from rrise.models.program import NotAProgramError, Program
 from rrise.statistics import Calibration, CalibrationEvidence, Level, fit_calibration
 from rrise.training.surrogate import Surrogate, surrogate_probabilities
 from rrise.votes.array import Smoothing, Votes, check_votes
@@ -27,11 +29,15 @@ BATCH_SIZE = 256
 class Certifier:
     """A calibrated surrogate: call it with a batch of inputs to get their certificates.
 
+    `network` is built from `program`, the form that is saved, so that a loaded certifier computes the very
+    numbers that were calibrated; it runs on the CPU. `program` is None for a surrogate that has no such form.
+
     Guarantee: for an input exchangeable with the calibration inputs, the probability that a radius is
     issued and wrong is at most `calibration.failure`; `guarantee` says it in full.
     """
 
     network: nn.Module
+    program: Program | None
     input_shape: tuple[int, ...]
     smoothing: Smoothing
     calibration: Calibration
@@ -101,8 +107,7 @@ def calibrate(
         raise InputError("the calibration set is empty: expected held-out inputs and their votes")
     smoothing = _common_smoothing(surrogate, votes, base, sigma, input_range)
     _refuse_seen(surrogate, inputs, allow_seen)
-    network = copy.deepcopy(surrogate.network if isinstance(surrogate, Surrogate) else surrogate)
-    network.eval().requires_grad_(False)
+    network, program = _frozen(surrogate, inputs)
     label, top_probability = top_prediction(network, inputs, batch_size)
     classes = surrogate_probabilities(network, inputs[:1], 1).shape[1]
     counts, n = check_votes(votes, len(inputs), classes)
@@ -113,6 +118,7 @@ def calibrate(
     issued = calibration.lower_bound(top_probability) > 0.5
     return Certifier(
         network=network,
+        program=program,
         input_shape=tuple(inputs.shape[1:]),
         smoothing=smoothing,
         calibration=calibration,
@@ -120,6 +126,30 @@ def calibrate(
         guarantee=surrogate_guarantee(calibration, smoothing, float(issued.mean())),
         class_names=_class_names(class_names, classes),
     )
+
+
+def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Program | None]:
+    """Return the surrogate in the form it is saved in, or a copy of it and a warning."""
+    network = copy.deepcopy(surrogate.network if isinstance(surrogate, Surrogate) else surrogate)
+    network = network.cpu().eval().requires_grad_(False)
+    sample = inputs[:4].repeat(2, *(1 for _ in inputs.shape[1:])).to(precision_of(network))
+    with evaluating(network):
+        expected = logits_of(network, sample, "surrogate")
+    try:
+        program = Program.of(network, sample)
+        frozen = program.module()
+        with evaluating(frozen):
+            same = torch.allclose(frozen(sample), expected, rtol=1e-4, atol=1e-5)
+        if not same:
+            raise NotAProgramError("its graph does not compute what the module computes")
+    except NotAProgramError as reason:
+        warnings.warn(
+            f"the surrogate cannot be written as a program ({reason}): it works here, but loading it from "
+            f"a folder will need load_certifier(folder, surrogate=a module of its class)",
+            stacklevel=3,
+        )
+        return network, None
+    return frozen, program
 
 
 def top_prediction(

@@ -10,6 +10,7 @@ anything else.
 import operator
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,54 +33,63 @@ class NotAProgramError(Exception):
     """The module cannot be written as a program; the message says why."""
 
 
-def module_to_program(module: nn.Module, sample: torch.Tensor) -> tuple[Json, dict[str, torch.Tensor]]:
-    """Return the graph and the weights of a module in evaluation mode, for batches of any size.
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The graph of a module as JSON, and the tensors it refers to by name."""
 
-    `sample` is a batch of at least two inputs.
-    """
-    batch = torch.export.Dim("batch", min=1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            exported = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},))
-    except Exception as error:  # the exporter raises many kinds, none of them documented
-        raise NotAProgramError(str(error).strip().splitlines()[0]) from error
-    weights: dict[str, torch.Tensor] = {}
+    graph: Json
+    weights: dict[str, torch.Tensor]
+
+    @classmethod
+    def of(cls, module: nn.Module, sample: torch.Tensor) -> "Program":
+        """Write a module in evaluation mode, for batches of any size; `sample` holds two inputs or more."""
+        batch = torch.export.Dim("batch", min=1)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exported = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},))
+        except Exception as error:  # the exporter raises many kinds, none of them documented
+            raise NotAProgramError(str(error).strip().splitlines()[0]) from error
+        sources, weights = _sources_and_weights(exported)
+        outputs = exported.graph_signature.output_specs
+        if len(outputs) != 1 or outputs[0].kind != OutputKind.USER_OUTPUT:
+            raise NotAProgramError("it changes its own buffers, or returns more than the logits")
+        nodes = [_write_node(node, sources) for node in exported.graph.nodes]
+        return cls({"format": FORMAT, "nodes": nodes}, weights)
+
+    def module(self) -> nn.Module:
+        """Build the module that the program describes; anything unknown in it is a `FolderError`."""
+        if self.graph.get("format") != FORMAT:
+            raise FolderError(f"expected a program of format {FORMAT}, got {self.graph.get('format')!r}")
+        root = nn.Module()
+        attributes = {name: f"weight_{index}" for index, name in enumerate(self.weights)}
+        for name, tensor in self.weights.items():
+            root.register_buffer(attributes[name], tensor)
+        graph = fx.Graph()
+        built: dict[str, fx.Node] = {}
+        try:
+            for node in self.graph["nodes"]:
+                built[node["name"]] = _read_node(graph, node, attributes, built)
+            graph.lint()
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise FolderError(f"the program of the surrogate is damaged or edited ({error})") from None
+        return fx.GraphModule(root, graph).eval()
+
+
+def _sources_and_weights(exported: Any) -> tuple[dict[str, str | None], dict[str, torch.Tensor]]:
+    """Return, for each placeholder, the name of the weight it stands for (None: the input), and weights."""
     sources: dict[str, str | None] = {}
+    weights: dict[str, torch.Tensor] = {}
     for spec in exported.graph_signature.input_specs:
         if spec.kind == InputKind.USER_INPUT:
             sources[spec.arg.name] = None
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             name = str(spec.target)
             known = exported.state_dict if name in exported.state_dict else exported.constants
-            weights[name] = known[name].detach()
-            sources[spec.arg.name] = name
+            sources[spec.arg.name], weights[name] = name, known[name].detach()
         else:
             raise NotAProgramError(f"it has an input of kind {spec.kind.name}")
-    outputs = exported.graph_signature.output_specs
-    if len(outputs) != 1 or outputs[0].kind != OutputKind.USER_OUTPUT:
-        raise NotAProgramError("it changes its own buffers, or returns more than the logits")
-    nodes = [_write_node(node, sources) for node in exported.graph.nodes]
-    return {"format": FORMAT, "nodes": nodes}, weights
-
-
-def program_to_module(program: Json, weights: dict[str, torch.Tensor]) -> nn.Module:
-    """Build the module that a program describes; anything unknown in it is a `FolderError`."""
-    if program.get("format") != FORMAT:
-        raise FolderError(f"expected a program of format {FORMAT}, got {program.get('format')!r}")
-    root = nn.Module()
-    attributes = {name: f"weight_{index}" for index, name in enumerate(weights)}
-    for name, tensor in weights.items():
-        root.register_buffer(attributes[name], tensor)
-    graph = fx.Graph()
-    built: dict[str, fx.Node] = {}
-    try:
-        for node in program["nodes"]:
-            built[node["name"]] = _read_node(graph, node, attributes, built)
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise FolderError(f"the program of the surrogate is damaged or edited ({error})") from None
-    graph.lint()
-    return fx.GraphModule(root, graph)
+    return sources, weights
 
 
 def _write_node(node: fx.Node, sources: dict[str, str | None]) -> Json:

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rrise.data.files import find_files, read_inputs
+
+GREY, COLOUR, RANGE = (1, 4, 6), (3, 4, 6), (0.0, 1.0)
+
+
+@pytest.fixture
+def pixels() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+
+
+def test_images_are_read_as_they_are(tmp_path: Path, pixels: np.ndarray) -> None:
+    Image.fromarray(pixels).save(tmp_path / "colour.png")
+    Image.fromarray(pixels[:, :, 0]).save(tmp_path / "grey.PNG")
+    colour = read_inputs(tmp_path / "colour.png", COLOUR, RANGE).numpy()
+    np.testing.assert_array_equal(np.round(colour[0] * 255).transpose(1, 2, 0), pixels)
+    grey = read_inputs(tmp_path / "grey.PNG", GREY, RANGE).numpy()
+    np.testing.assert_array_equal(np.round(grey[0, 0] * 255), pixels[:, :, 0])
+
+
+def test_conversions_without_loss_are_done_and_others_refused(tmp_path: Path, pixels: np.ndarray) -> None:
+    Image.fromarray(pixels[:, :, 0]).save(tmp_path / "grey.png")
+    assert read_inputs(tmp_path / "grey.png", COLOUR, RANGE).shape == (1, *COLOUR)
+    Image.fromarray(pixels[:, :, 0]).convert("RGB").save(tmp_path / "grey-as-colour.png")
+    assert read_inputs(tmp_path / "grey-as-colour.png", GREY, RANGE).shape == (1, *GREY)
+    Image.fromarray(pixels).save(tmp_path / "colour.png")
+    with pytest.raises(ValueError, match=r"colour\.png: expected a grey image, got a coloured one"):
+        read_inputs(tmp_path / "colour.png", GREY, RANGE)
+    Image.fromarray(pixels).convert("RGBA").save(tmp_path / "alpha.png")
+    with pytest.raises(ValueError, match="got mode RGBA"):
+        read_inputs(tmp_path / "alpha.png", COLOUR, RANGE)
+
+
+def test_arrays_of_one_or_many_inputs(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.full((3, 5), 0.5))
+    np.save(tmp_path / "many.npy", np.full((7, 3, 5), 0.5))
+    assert read_inputs(tmp_path / "one.npy", (3, 5), RANGE).shape == (1, 3, 5)
+    assert read_inputs(tmp_path / "many.npy", (3, 5), RANGE).shape == (7, 3, 5)
+
+
+def test_broken_files_are_named_in_a_sentence(tmp_path: Path, pixels: np.ndarray) -> None:
+    image = tmp_path / "image.png"
+    Image.fromarray(pixels).save(image)
+    (tmp_path / "cut.png").write_bytes(image.read_bytes()[:60])
+    (tmp_path / "noise.jpg").write_bytes(b"not an image")
+    (tmp_path / "noise.npy").write_bytes(b"not an array")
+    (tmp_path / "text.txt").write_text("hello")
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    for name, sentence in [
+        ("cut.png", "cut.png cannot be read"),
+        ("noise.jpg", "noise.jpg cannot be read"),
+        ("noise.npy", "noise.npy cannot be read"),
+        ("objects.npy", "objects.npy cannot be read"),
+        ("text.txt", r"expected a file of kind .png, .jpg, .jpeg, .npy"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            read_inputs(tmp_path / name, COLOUR, RANGE)
+    with pytest.raises(ValueError, match="expected an image of 9 x 8 pixels, got 6 x 4"):
+        read_inputs(image, (3, 8, 9), RANGE)
+    with pytest.raises(ValueError, match=r"pass \.npy arrays"):
+        read_inputs(image, (12,), RANGE)
+
+
+def test_folders_are_read_in_order_and_missing_files_refused(tmp_path: Path) -> None:
+    for name in ("b.png", "a.npy", "notes.txt", "C.JPG"):
+        (tmp_path / name).touch()
+    assert [path.name for path in find_files([tmp_path])] == ["C.JPG", "a.npy", "b.png"]
+    with pytest.raises(ValueError, match="there is no file or folder"):
+        list(find_files([tmp_path / "absent.png"]))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"holds no \.png"):
+        list(find_files([tmp_path / "empty"]))

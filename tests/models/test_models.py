@@ -1,0 +1,120 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from rrise.models.catalogue import build_model
+from rrise.models.evaluation_mode import evaluating, logits_of
+from rrise.models.fingerprint import fingerprint
+from rrise.models.head import features_before, find_head
+from rrise.models.weights import load_tensors, load_weights, save_tensors
+
+
+def test_fingerprint_sees_weights_layers_buffers_and_precision() -> None:
+    seen = set()
+    for make in (
+        lambda: build_model("small-convnet", seed=0),
+        lambda: build_model("small-convnet", seed=1),
+        lambda: build_model("small-convnet", seed=0).double(),
+        lambda: build_model("small-convnet", seed=0, width=8),
+        lambda: nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1)),
+        lambda: nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2)),
+    ):
+        module = make()
+        with torch.no_grad():
+            if isinstance(module, nn.Sequential):
+                module[0].weight.fill_(1)
+                module[0].bias.fill_(0)
+        seen.add(fingerprint(module))
+    assert len(seen) == 6
+
+
+def test_fingerprint_ignores_mode_and_survives_saving(tmp_path: Path) -> None:
+    module = build_model("small-convnet", seed=0)
+    before = fingerprint(module)
+    assert fingerprint(module.train()) == fingerprint(module.eval()) == before
+    save_tensors(tmp_path / "w.safetensors", module.state_dict())
+    other = build_model("small-convnet", seed=5)
+    load_weights(other, load_tensors(tmp_path / "w.safetensors"), "w")
+    assert fingerprint(other) == before
+
+
+def test_a_non_persistent_buffer_counts() -> None:
+    module = nn.Linear(2, 2)
+    module.register_buffer("mean", torch.zeros(1), persistent=False)
+    before = fingerprint(module)
+    module.mean += 1  # type: ignore[operator]
+    assert fingerprint(module) != before
+
+
+def test_weights_of_another_architecture_or_damaged_are_refused(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "w.safetensors", nn.Linear(2, 3).state_dict())
+    with pytest.raises(ValueError, match="do not fit Linear"):
+        load_weights(nn.Linear(3, 3), load_tensors(tmp_path / "w.safetensors"), "w")
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:30])
+    with pytest.raises(ValueError, match="not a readable safetensors file"):
+        load_tensors(tmp_path / "cut.safetensors")
+    with pytest.raises(ValueError, match="there is no such file"):
+        load_tensors(tmp_path / "absent.safetensors")
+
+
+def test_finds_the_head_or_asks_for_its_name() -> None:
+    net = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3), nn.Softplus())
+    assert find_head(net, 3) is net[1]
+    assert find_head(net, 3, "0") is net[0]
+    with pytest.raises(ValueError, match="no submodule 'top' to take as its head; it has: 0, 1, 2"):
+        find_head(net, 3, "top")
+    with pytest.raises(ValueError, match="found no last linear layer with 5 outputs"):
+        find_head(net, 5)
+
+
+def test_features_are_what_enters_the_head_and_refused_where_more_follows() -> None:
+    inputs = torch.rand(10, 4)
+    plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    features = features_before(plain, plain[2], inputs, batch_size=4)
+    assert features is not None
+    torch.testing.assert_close(plain[2](features), plain(inputs))
+    more = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 3), nn.Softplus()).eval()
+    assert features_before(more, more[1], inputs, batch_size=4) is None
+    twice = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    twice.append(twice[0])
+    assert features_before(twice.eval(), twice[0], inputs, batch_size=4) is None
+
+
+def test_evaluating_restores_every_mode() -> None:
+    net = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(3))
+    net[1].eval()
+    with evaluating(net):
+        assert not any(part.training for part in net.modules())
+    assert [part.training for part in net.modules()] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (nn.Linear(5, 2), r"the net could not take inputs of shape \(2, 3\)"),
+        (nn.Flatten(0), r"return logits of shape \(2, classes\), got \(6,\)"),
+        (nn.Linear(3, 1), "at least 2 classes apart, got 1"),
+        (nn.LSTM(3, 2), "got tuple"),
+    ],
+)
+def test_a_module_that_is_no_classifier_is_refused_in_a_sentence(module: nn.Module, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        logits_of(module, torch.rand(2, 3), "net")
+
+
+def test_torchvision_and_timm_import_beside_any_torch() -> None:
+    code = (
+        "from rrise.models.torchvision_import import import_torchvision as t; m = t(); assert t() is m; "
+        "import timm; from torchvision.transforms import v2; print(m.__version__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_unknown_architecture_is_named() -> None:
+    with pytest.raises(ValueError, match="an architecture out of small-convnet; got 'vgg'"):
+        build_model("vgg", seed=0)

@@ -1,0 +1,127 @@
+import copy
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from rrise.models.catalogue import build_model
+from rrise.models.program import NotAProgramError, Program
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(5, 7, batch_first=True)
+        self.head = nn.Linear(7, 3)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.head(self.lstm(inputs)[0][:, -1])
+
+
+class ReshapesAndHides(nn.Module):
+    """Batch size in arithmetic, a buffer that state_dict does not hold, infinities, an inner constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.full((6,), 0.3), persistent=False)
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        flat = inputs.reshape(inputs.shape[0] * 2, 3).reshape(inputs.shape[0], -1) - self.mean
+        scaled = flat * torch.arange(6, dtype=flat.dtype, device=flat.device)
+        return self.head(scaled).masked_fill(torch.tensor([False, True, False, False]), float("-inf"))
+
+
+class Branches(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs if bool(inputs.sum() > 3) else -inputs
+
+
+MODULES = {
+    "convolutions": (lambda: build_model("small-convnet", seed=0), (1, 8, 8)),
+    "batch norm and dropout": (
+        lambda: nn.Sequential(
+            nn.Flatten(), nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 3)
+        ),
+        (2, 3),
+    ),
+    "recurrent": (Recurrent, (4, 5)),
+    "attention": (
+        lambda: nn.Sequential(
+            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Flatten(), nn.Linear(24, 3)
+        ),
+        (3, 8),
+    ),
+    "arithmetic": (ReshapesAndHides, (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_program_computes_what_the_module_does(name: str) -> None:
+    make, shape = MODULES[name]
+    module = make().eval()
+    program = Program.of(module, torch.rand(2, *shape))
+    built = program.module()
+    rebuilt = Program(json.loads(json.dumps(program.graph)), program.weights).module()
+    with torch.inference_mode():
+        for batch in (1, 2, 9):
+            inputs = torch.rand(batch, *shape)
+            assert torch.equal(rebuilt(inputs), built(inputs))
+            torch.testing.assert_close(
+                rebuilt(inputs), module(inputs)
+            )  # attention has a fast path
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    ["resnet18", "efficientnet_b0", pytest.param("vit_tiny_patch16_224", marks=pytest.mark.slow)],
+)
+def test_timm_models_are_programs(architecture: str) -> None:
+    from rrise.models.torchvision_import import import_torchvision
+
+    import_torchvision()
+    import timm
+
+    size = 224 if "224" in architecture else 32
+    module = timm.create_model(architecture, num_classes=5).eval()
+    program = Program.of(module, torch.rand(2, 3, size, size))
+    inputs = torch.rand(3, 3, size, size)
+    with torch.inference_mode():
+        assert torch.equal(program.module()(inputs), module(inputs))
+
+
+def test_a_module_that_branches_on_its_input_is_no_program() -> None:
+    with pytest.raises(NotAProgramError):
+        Program.of(Branches(), torch.rand(2, 3))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "aten.save.default",
+        "aten.from_file.default",
+        "os.system.x",
+        "builtins.eval",
+        "operator.attrgetter",
+        "aten.x",
+    ],
+)
+def test_a_program_can_call_nothing_but_harmless_operators(target: str) -> None:
+    program = Program.of(nn.Linear(3, 2).eval(), torch.rand(2, 3))
+    evil = copy.deepcopy(program.graph)
+    call = next(node for node in evil["nodes"] if node["op"] == "call")
+    call["target"] = target
+    with pytest.raises(ValueError, match="damaged or edited"):
+        Program(evil, program.weights).module()
+
+
+def test_damaged_programs_are_refused() -> None:
+    program = Program.of(nn.Linear(3, 2).eval(), torch.rand(2, 3))
+    graph = program.graph
+    with pytest.raises(ValueError, match="format 1, got 2"):
+        Program({**graph, "format": 2}, program.weights).module()
+    with pytest.raises(ValueError, match="damaged or edited"):
+        Program(graph, {}).module()
+    with pytest.raises(ValueError, match="damaged or edited"):
+        Program({**graph, "nodes": graph["nodes"][1:]}, program.weights).module()
