@@ -68,9 +68,7 @@ def test_a_program_computes_what_the_module_does(name: str) -> None:
         for batch in (1, 2, 9):
             inputs = torch.rand(batch, *shape)
             assert torch.equal(rebuilt(inputs), built(inputs))
-            torch.testing.assert_close(
-                rebuilt(inputs), module(inputs)
-            )  # attention has a fast path
+            torch.testing.assert_close(rebuilt(inputs), module(inputs))  # attention has a fast path
 
 
 @pytest.mark.parametrize(
