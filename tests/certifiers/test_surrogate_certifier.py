@@ -124,8 +124,7 @@ def parts(half_space: HalfSpace, uniform: np.ndarray) -> dict:
 
 
 def calibrate(parts: dict, **changes: object) -> rrise.Certifier:
-    keywords = {**parts, **changes}
-    return rrise.calibrate(*(keywords.pop(k) for k in ("surrogate", "images", "votes")), **keywords)
+    return rrise.calibrate(**{**parts, **changes})
 
 
 class TestMismatches:
