@@ -49,9 +49,6 @@ def main() -> None:
     except OSError as error:
         _say("error", ": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
         sys.exit(2)
-    except KeyboardInterrupt:
-        _say("interrupted", "run the same command again to go on from here")
-        sys.exit(130)
     except Exception as error:
         if os.environ.get("RRISE_DEBUG"):
             raise

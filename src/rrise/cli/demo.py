@@ -25,15 +25,19 @@ def demo(
 
     Interrupted, it goes on where it was; finished, it only shows the results again.
     """
-    console = Console()
-    console.print("loading torch …", style="dim")
-    from rrise.runs.demo import run_demo
     from rrise.runs.settings import DemoSettings
 
     changes = {"strategy": strategy, "score": score, "failure": failure, "seed": seed}
     settings = DemoSettings.quick(**changes) if quick else DemoSettings(**changes)  # type: ignore[arg-type]
-    evaluation = run_demo(out, settings, console, fresh=fresh)
-    _print_results(console, evaluation, out)
+    console = Console()
+    try:
+        console.print("loading torch …", style="dim")
+        from rrise.runs.demo import run_demo
+
+        _print_results(console, run_demo(out, settings, console, fresh=fresh), out)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
 
 
 def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> None:

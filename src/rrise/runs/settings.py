@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rrise._version import __version__
+from rrise.statistics import check_budget, conformal_rank, conformal_share, score_by_name
+from rrise.training.strategies import check_strategy
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,15 @@ class DemoSettings:
     beta: float = 0.001
     score: str = "probit"
     seed: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuse now what would fail after a minute of training and voting."""
+        gamma = conformal_share(self.failure, self.beta)
+        conformal_rank(self.calibration, gamma)
+        score_by_name(self.score)
+        check_budget(self.calibration_votes, self.beta, "beta")
+        check_budget(self.test_votes, self.failure, "failure")
+        check_strategy(self.strategy)
 
     @classmethod
     def quick(cls, **changes: Any) -> "DemoSettings":

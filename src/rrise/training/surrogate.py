@@ -11,15 +11,15 @@ from torch import nn
 
 from rrise.data.inputs import InputRange, as_inputs, input_digests
 from rrise.data.splits import stratified_holdout
-from rrise.errors import MismatchError, SettingError
+from rrise.errors import MismatchError
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import features_before, find_head
 from rrise.training.loop import TrainingHistory, TrainingSettings, train
+from rrise.training.strategies import check_strategy
 from rrise.votes.array import Smoothing, Votes, check_votes
 from rrise.votes.engine import OnProgress
 
-STRATEGIES = ("head", "all")
 _FEATURE_BATCH = 512
 
 
@@ -79,8 +79,7 @@ def train_surrogate(
     inputs, spread over the targets' top probabilities, selects the epoch: the smallest mean absolute
     error of the probability of the target's top class. Labels are not needed.
     """
-    if strategy not in STRATEGIES:
-        raise SettingError(f"expected a strategy out of {', '.join(STRATEGIES)}; got {strategy!r}")
+    check_strategy(strategy)
     inputs = as_inputs(images, input_range=input_range)
     counts, n = check_votes(votes, len(inputs))
     smoothing = votes.smoothing if isinstance(votes, Votes) else None

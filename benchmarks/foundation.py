@@ -1,0 +1,202 @@
+"""Measure what the foundation promises, and write the tables in benchmarks/results.
+
+    python benchmarks/foundation.py
+
+Rows: a million Clopper–Pearson bounds against statsmodels on the same counts; a certificate against the bare
+forward pass of the same network and against Monte Carlo; the demo, step by step.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from statsmodels.stats.proportion import proportion_confint
+
+import rrise
+from rrise.data.catalogue import load_digits
+from rrise.evaluation.report import comparison_rows
+from rrise.models.catalogue import build_model
+from rrise.runs import demo as demo_module
+from rrise.runs.demo import run_demo
+from rrise.runs.settings import DemoSettings
+from rrise.votes.engine import collect_votes
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def best_of(times: int, action: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def hardware() -> dict[str, object]:
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.processor(),
+    )
+    return {
+        "cpu": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "numpy", "scipy")},
+        "date": date.today().isoformat(),
+    }
+
+
+def bounds() -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    n = rng.integers(10_000, 100_001, 10**6)
+    k = rng.integers(0, n + 1)
+    fixed = rng.integers(0, 10_001, 10**6)
+    few = slice(0, 10**5)
+    return {
+        "distinct_counts_s": best_of(3, lambda: rrise.clopper_pearson_lower(k, n, 0.001)),
+        "votes_of_n_10000_s": best_of(3, lambda: rrise.clopper_pearson_lower(fixed, 10_000, 0.001)),
+        "statsmodels_s": 10 * best_of(2, lambda: proportion_confint(k[few], n[few], 0.002, method="beta")),
+    }
+
+
+def import_seconds() -> dict[str, float]:
+    def fresh(code: str) -> float:
+        return best_of(3, lambda: subprocess.run([sys.executable, "-c", code], check=True))
+
+    return {
+        "python_s": fresh("pass"),
+        "import_rrise_s": fresh("import rrise"),
+        "import_torch_s": fresh("import torch"),
+    }
+
+
+def demo(folder: Path) -> tuple[dict[str, object], rrise.Certifier]:
+    steps: dict[str, float] = {}
+    original = demo_module.progress_bar
+
+    @contextmanager
+    def timed(console: Console, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        start = time.perf_counter()
+        with original(console, what, total, unit) as advance:
+            yield advance
+        steps[what] = time.perf_counter() - start
+
+    demo_module.progress_bar = timed
+    start = time.perf_counter()
+    evaluation = run_demo(folder, DemoSettings(), Console(quiet=True))
+    total = time.perf_counter() - start
+    start = time.perf_counter()
+    run_demo(folder, DemoSettings(), Console(quiet=True))
+    again = time.perf_counter() - start
+    demo_module.progress_bar = original
+    results = {
+        "seconds": total,
+        "seconds_training_and_voting": sum(steps.values()),
+        "seconds_when_up_to_date": again,
+        "steps": steps,
+        "comparison": comparison_rows(evaluation),
+        "metrics": evaluation.metrics(),
+    }
+    return results, rrise.load_certifier(folder / "certifier")
+
+
+def certificates(certifier: rrise.Certifier) -> dict[str, float]:
+    digits = load_digits()
+    images = digits.inputs(np.arange(256))
+    network = build_model("small-convnet", seed=0).eval()
+    rows: dict[str, float] = {}
+    with torch.inference_mode():
+        for size in (1, 256):
+            batch = images[:size]
+            rows[f"forward_{size}_us"] = 1e6 * best_of(200, lambda batch=batch: network(batch)) / size
+            rows[f"certificate_{size}_us"] = 1e6 * best_of(200, lambda batch=batch: certifier(batch)) / size
+    n = 10_000
+    votes = best_of(3, lambda: collect_votes(network, images[:4], sigma=0.25, n=n, seed=0))
+    rows["monte_carlo_10000_us"] = 1e6 * votes / 4
+    return rows
+
+
+def table(results: dict) -> str:
+    cpu, b, c, d, i = (results[name] for name in ("hardware", "bounds", "certificates", "demo", "imports"))
+    per_bound = b["statsmodels_s"] / b["distinct_counts_s"]
+    lines = [
+        "# Foundation",
+        "",
+        f"Measured {cpu['date']} on {cpu['cores']} cores of {cpu['cpu']}, Python {cpu['python']}, "
+        f"torch {cpu['torch']}, by `python benchmarks/foundation.py`. Times are the best of several; compare "
+        f"ratios.",
+        "",
+        "| a million Clopper–Pearson lower bounds | seconds |",
+        "|---|---:|",
+        f"| n from 10,000 to 100,000, distinct counts | {b['distinct_counts_s']:.2f} |",
+        f"| n = 10,000 | {b['votes_of_n_10000_s']:.2f} |",
+        f"| statsmodels (two-sided; ten times 100,000) | {b['statsmodels_s']:.2f} ({per_bound:.1f} x) |",
+        "",
+        "| per input, small-convnet at 8x8 | one input, µs | in a batch of 256, µs |",
+        "|---|---:|---:|",
+        f"| bare forward pass | {c['forward_1_us']:.0f} | {c['forward_256_us']:.1f} |",
+        f"| certificate (RRISE) | {c['certificate_1_us']:.0f} | {c['certificate_256_us']:.1f} |",
+        f"| ratio | {c['certificate_1_us'] / c['forward_1_us']:.2f} | "
+        f"{c['certificate_256_us'] / c['forward_256_us']:.2f} |",
+        f"| Monte Carlo, 10,000 votes | {c['monte_carlo_10000_us']:.0f} | |",
+        "",
+        "| `rrise demo` | seconds |",
+        "|---|---:|",
+        *(f"| {name} | {seconds:.1f} |" for name, seconds in d["steps"].items()),
+        f"| training and voting together | {d['seconds_training_and_voting']:.1f} |",
+        f"| the whole demo, without start-up | {d['seconds']:.1f} |",
+        f"| the same again, up to date | {d['seconds_when_up_to_date']:.1f} |",
+        "",
+        "| 400 test images, total failure 0.05 | RRISE | Monte Carlo |",
+        "|---|---:|---:|",
+        *(f"| {row['name']} | {row['surrogate']} | {row['monte_carlo']} |" for row in d["comparison"]),
+        "",
+        f"Offline cost {d['metrics']['passes_offline']:,} passes; RRISE is cheaper from "
+        f"{d['metrics']['break_even_queries']:,} certificates on.",
+        "",
+        "| start-up | seconds |",
+        "|---|---:|",
+        f"| Python alone | {i['python_s']:.2f} |",
+        f"| `import rrise` | {i['import_rrise_s']:.2f} |",
+        f"| `import torch` | {i['import_torch_s']:.2f} |",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    RESULTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        measured, certifier = demo(Path(folder) / "demo")
+    results = {
+        "hardware": hardware(),
+        "bounds": bounds(),
+        "imports": import_seconds(),
+        "demo": measured,
+        "certificates": certificates(certifier),
+    }
+    (RESULTS / "foundation.json").write_text(json.dumps(results, indent=2) + "\n")
+    (RESULTS / "foundation.md").write_text(table(results))
+    Console().print((RESULTS / "foundation.md").read_text(), markup=False)
+
+
+if __name__ == "__main__":
+    main()

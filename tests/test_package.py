@@ -1,0 +1,55 @@
+"""The house itself: what is public, what loads when, and which room may call which."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rrise
+
+SOURCE = Path(rrise.__file__).parent
+ROOMS = ["statistics", "data", "models", "votes", "training", "certifiers", "evaluation", "runs", "cli"]
+"""In the order in which rooms may depend on each other: a room imports from itself and from earlier ones."""
+
+
+def test_importing_rrise_does_not_load_torch() -> None:
+    code = "import sys, rrise; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", rrise.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(rrise, name) is not None
+    assert name in dir(rrise)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'certify_everything'"):
+        _ = rrise.certify_everything
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_depend_downwards_only(room: str) -> None:
+    allowed = set(ROOMS[: ROOMS.index(room) + 1])
+    for path in (SOURCE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rrise."):
+                other = node.module.split(".")[1]
+                assert other not in ROOMS or other in allowed, f"{path.name} imports from {other}"
+
+
+def test_statistics_need_no_torch() -> None:
+    code = "import sys, rrise.statistics; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_nothing_is_pickled() -> None:
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+        imported = {alias.name for node in imports for alias in node.names}
+        assert not imported & {"pickle", "joblib", "dill", "cloudpickle", "shelve"}, path
+        calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        assert not calls & {"torch.load", "torch.save", "torch.export.load", "torch.export.save"}, path
