@@ -46,14 +46,8 @@ def best_of(times: int, action: Callable[[], object]) -> float:
 
 
 def hardware() -> dict[str, object]:
-    model = next(
-        (
-            line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        platform.processor(),
-    )
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return {
         "cpu": models[0] if models else platform.processor(),
         "cores": os.cpu_count(),
