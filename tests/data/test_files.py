@@ -19,6 +19,10 @@ def test_images_are_read_as_they_are(tmp_path: Path, pixels: np.ndarray) -> None
     Image.fromarray(pixels[:, :, 0]).save(tmp_path / "grey.PNG")
     colour = read_inputs(tmp_path / "colour.png", COLOUR, RANGE).numpy()
     np.testing.assert_array_equal(np.round(colour[0] * 255).transpose(1, 2, 0), pixels)
+    Image.fromarray(pixels).save(tmp_path / "colour.jpeg")
+    decoded = np.asarray(Image.open(tmp_path / "colour.jpeg"))
+    jpeg = read_inputs(tmp_path / "colour.jpeg", COLOUR, RANGE).numpy()
+    np.testing.assert_array_equal(np.round(jpeg[0] * 255).transpose(1, 2, 0), decoded)
     grey = read_inputs(tmp_path / "grey.PNG", GREY, RANGE).numpy()
     np.testing.assert_array_equal(np.round(grey[0, 0] * 255), pixels[:, :, 0])
 

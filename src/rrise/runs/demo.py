@@ -1,9 +1,9 @@
 """The demo: the whole pipeline of the paper on scikit-learn's handwritten digits."""
 
 import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,17 +11,18 @@ from rich.console import Console
 from torch import nn
 
 from rrise._version import __version__
+from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.folder import load_certifier
 from rrise.certifiers.monte_carlo import monte_carlo_certificates
 from rrise.certifiers.surrogate import Certifier, calibrate
 from rrise.data.catalogue import Dataset, load_digits
-from rrise.data.inputs import input_digests
+from rrise.data.inputs import input_digests, inputs_fingerprint
 from rrise.data.splits import Indices, split_indices
 from rrise.errors import MismatchError
 from rrise.evaluation.costs import Costs
 from rrise.evaluation.results import Evaluation
 from rrise.evaluation.writing import write_evaluation
-from rrise.files import Json, sha256_of_json, write_json, write_text
+from rrise.files import Json, sha256_of_file, sha256_of_json, write_json, write_text
 from rrise.models.catalogue import build_model
 from rrise.models.fingerprint import fingerprint
 from rrise.models.weights import load_tensors, load_weights, save_tensors
@@ -93,16 +94,8 @@ class _Demo:
             save_tensors(folder / _WEIGHTS, module.state_dict())
             return {"fingerprint": fingerprint(module), **asdict(history)}
 
-        wanted = (
-            "seed",
-            "train",
-            "validation",
-            "sigma_base",
-            "base_epochs",
-            "base_learning_rate",
-            "batch_size",
-        )
-        self.step("base", {name: getattr(s, name) for name in wanted}, make)
+        wanted = ("seed", "sigma_base", "base_epochs", "base_learning_rate", "batch_size")
+        self.step("base", self.made_from("train", "validation", settings=wanted), make)
         load_weights(module, load_tensors(self.folder / "base" / _WEIGHTS), "base")
         return module
 
@@ -126,9 +119,8 @@ class _Demo:
         s = self.settings
 
         def make(folder: Path) -> Json:
-            with progress_bar(
-                self.console, "training the surrogate", s.surrogate_epochs, "epochs"
-            ) as advance:
+            bar = progress_bar(self.console, "training the surrogate", s.surrogate_epochs, "epochs")
+            with bar as advance:
                 trained = train_surrogate(
                     base,
                     self.inputs("train"),
@@ -144,12 +136,8 @@ class _Demo:
             return {"training_passes": trained.training_passes, "history": asdict(trained.history)}
 
         wanted = ("strategy", "surrogate_epochs", "surrogate_learning_rate", "batch_size", "seed")
-        inputs = {
-            "base": fingerprint(base),
-            "votes": _votes_sha256(votes),
-            **{name: getattr(s, name) for name in wanted},
-        }
-        result = self.step("surrogate", inputs, make)
+        inputs = {"base": fingerprint(base), "votes": _identity(votes)}
+        result = self.step("surrogate", {**inputs, **self.made_from("train", settings=wanted)}, make)
         network = build_model("small-convnet", seed=0)
         load_weights(network, load_tensors(self.folder / "surrogate" / _WEIGHTS), "surrogate")
         return Surrogate(
@@ -179,12 +167,9 @@ class _Demo:
             certifier.save(folder)
             return {"guarantee": certifier.guarantee.id, "offset": certifier.calibration.offset}
 
-        inputs = {
-            "surrogate": fingerprint(surrogate.network),
-            "votes": _votes_sha256(votes),
-            **{name: getattr(s, name) for name in ("failure", "beta", "score")},
-        }
-        self.step("certifier", inputs, make)
+        inputs = {"surrogate": fingerprint(surrogate.network), "votes": _identity(votes)}
+        wanted = ("failure", "beta", "score")
+        self.step("certifier", {**inputs, **self.made_from("calibration", settings=wanted)}, make)
         certifier = load_certifier(self.folder / "certifier")
         certifier.check_base(base)
         return certifier
@@ -218,20 +203,25 @@ class _Demo:
             return {}
 
         inputs = {
-            "version": __version__,
-            "settings": asdict(s),
-            "guarantee": certifier.guarantee.id,
-            "offset": certifier.calibration.offset,
-            "votes": [_votes_sha256(votes), _votes_sha256(selection)],
+            "certifier": sha256_of_file(self.folder / "certifier" / CERTIFIER),
+            "votes": _identity(votes),
+            "selection": _identity(selection),
         }
-        self.step("evaluation", inputs, make)
+        self.step("evaluation", {**inputs, **self.made_from("test", settings=asdict(s))}, make)
         return evaluation
 
-    def step(self, name: str, inputs: Json, make: Any) -> Json:
-        result, ran = run_step(self.folder / name, inputs, make)
+    def made_from(self, *splits: str, settings: Iterable[str]) -> Json:
+        """Return what a step's manifest says of the inputs and the settings it uses."""
+        chosen = {name: getattr(self.settings, name) for name in settings}
+        return {**{split: inputs_fingerprint(self.inputs(split)) for split in splits}, "settings": chosen}
+
+    def step(self, name: str, inputs: Json, make: Callable[[Path], Json]) -> Json:
+        result, ran = run_step(self.folder / name, {"rrise": __version__, **inputs}, make)
         self.console.print(f"[dim]{name}: {'written' if ran else 'up to date'}")
         return result
 
 
-def _votes_sha256(votes: Votes) -> str:
-    return sha256_of_json({"votes": np.asarray(votes).tolist()})
+def _identity(votes: Votes) -> Json:
+    """Return what votes are of, and a checksum of the counts."""
+    smoothing = votes.smoothing.to_json() if votes.smoothing else {}
+    return {**smoothing, "sha256": sha256_of_json({"counts": np.asarray(votes).tolist()})}

@@ -12,7 +12,7 @@ from torch import nn
 
 from rrise.data.inputs import inputs_fingerprint
 from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, read_json, sha256_of_json, write_bytes, write_json
+from rrise.files import Json, read_json, write_bytes, write_json
 from rrise.votes.array import Smoothing, Votes
 from rrise.votes.engine import BATCH_SIZE, BLOCK, SHARD, OnProgress, VotePlan, shards_of, vote_shard
 
@@ -44,11 +44,6 @@ class VoteStore:
             "inputs": len(inputs),
             "inputs_sha256": inputs_fingerprint(inputs),
         }
-
-    @property
-    def fingerprint(self) -> str:
-        """The identity of these votes: they follow from the manifest alone."""
-        return sha256_of_json(self.manifest)
 
     def finished(self) -> bool:
         """Tell whether every shard is there and intact."""
