@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from rrise.files import new_folder, read_json, sha256_of_json, write_bytes, write_json
+from rrise.files import (
+    new_folder,
+    read_json,
+    read_signed_json,
+    sha256_of_json,
+    write_bytes,
+    write_json,
+    write_signed_json,
+)
 
 
 def test_a_failed_write_leaves_the_former_file_and_no_other(
@@ -49,3 +57,31 @@ def test_a_new_folder_replaces_the_former_in_one_step(tmp_path: Path) -> None:
             assert not (tmp_path / "folder" / "file").exists() or content == "second"
     assert (tmp_path / "folder" / "file").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_interrupt_between_the_renames_restores_the_former_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with new_folder(tmp_path / "folder") as new:
+        (new / "file").write_text("first")
+    rename = Path.replace
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "folder") as new:
+        (new / "file").write_text("second")
+        monkeypatch.setattr(Path, "replace", interrupted)
+    assert (tmp_path / "folder" / "file").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_edited_signed_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_signed_json(path, {"a": 1, "b": [2.5]})
+    assert read_signed_json(path) == {"a": 1, "b": [2.5]}
+    path.write_text(path.read_text().replace("2.5", "2.6"))
+    with pytest.raises(ValueError, match="was edited"):
+        read_signed_json(path)

@@ -48,8 +48,15 @@ def test_statistics_need_no_torch() -> None:
 def test_nothing_is_pickled() -> None:
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text())
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-        imported = {alias.name for node in imports for alias in node.names}
-        assert not imported & {"pickle", "joblib", "dill", "cloudpickle", "shelve"}, path
+        imported = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").split(".")[0])
+            elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert ast.unparse(node.value) == "False", path
+        assert not imported & {"pickle", "joblib", "dill", "cloudpickle", "shelve", "marshal"}, path
         calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         assert not calls & {"torch.load", "torch.save", "torch.export.load", "torch.export.save"}, path
+        assert not calls & {"exec", "eval", "compile"}, path

@@ -1,6 +1,7 @@
 """The one place where files are written: to a temporary name, synced, then renamed.
 
-A reader therefore sees the old file or folder, or the new one, never a half-written one.
+A reader therefore sees the old file or folder, or the new one, never a half-written one. What a killed
+process leaves behind has a name that begins with `TEMPORARY`.
 """
 
 import hashlib
@@ -17,10 +18,12 @@ from rrise.errors import FolderError
 
 Json = dict[str, Any]
 
+TEMPORARY = ".rrise-tmp-"
+
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically; its folder must exist."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -47,14 +50,32 @@ def write_json(path: Path, value: Json) -> None:
 def read_json(path: Path) -> Json:
     """Read a JSON object; a missing or damaged file is a `FolderError` that names it."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
     except FileNotFoundError:
         raise FolderError(f"expected a file {path}, but there is none") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise FolderError(f"{path} is not a readable JSON file ({error}): it is damaged or edited") from None
     if not isinstance(value, dict):
         raise FolderError(f"expected a JSON object in {path}, got {type(value).__name__}")
     return value
+
+
+def write_signed_json(path: Path, value: Json) -> None:
+    """Write a JSON object with its own checksum in it."""
+    write_json(path, {**value, "sha256": sha256_of_json(value)})
+
+
+def read_signed_json(path: Path) -> Json:
+    """Read a JSON object and check its checksum; an edited one is a `FolderError`."""
+    signed = read_json(path)
+    value = {name: content for name, content in signed.items() if name != "sha256"}
+    if signed.get("sha256") != sha256_of_json(value):
+        raise FolderError(f"{path} was edited: its checksum does not match its content")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def sha256_of_file(path: Path) -> str:
@@ -72,20 +93,20 @@ def sha256_of_json(value: Json) -> str:
 def new_folder(target: Path) -> Iterator[Path]:
     """Give a temporary folder beside `target` that takes its name, and its place, on success.
 
-    On an error the temporary folder is removed and an earlier `target` stays as it was.
+    On an error or an interrupt the temporary folder is removed and an earlier `target` stays as it was.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    workplace = Path(tempfile.mkdtemp(dir=target.parent, prefix=TEMPORARY))
+    new, former = workplace / "new", workplace / "former"
     try:
-        temporary.chmod(0o755)
-        yield temporary
+        new.mkdir()
+        yield new
         if target.exists():
-            former = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.former."))
-            target.replace(former / "it")
-            temporary.replace(target)
-            shutil.rmtree(former, ignore_errors=True)
-        else:
-            temporary.replace(target)
+            target.replace(former)
+        new.replace(target)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if former.exists() and not target.exists():
+            former.replace(target)
         raise
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)

@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,18 @@ from torch import nn
 
 import rrise
 from rrise.certifiers import folder as folder_module
-from rrise.files import sha256_of_json
+from rrise.files import sha256_of_file, sha256_of_json
+from rrise.models.weights import load_tensors, save_tensors
 from tests.closed_forms import HalfSpace
 
-FILES = ["certifier.json", "surrogate.safetensors", "program.json", "calibration.parquet", "README.md"]
+FILES = [
+    "certifier.json",
+    "surrogate.safetensors",
+    "program.json",
+    "probe.safetensors",
+    "calibration.parquet",
+    "README.md",
+]
 
 
 @pytest.fixture
@@ -82,13 +91,59 @@ def test_an_edited_number_is_refused(saved: Path) -> None:
         rrise.load_certifier(saved)
 
 
-def test_a_smaller_offset_is_refused_even_with_a_recomputed_checksum(saved: Path) -> None:
-    path = saved / "certifier.json"
+def sign(folder: Path, change: Callable[[dict], object]) -> None:
+    """Edit certifier.json and recompute every checksum, as somebody who knows how would."""
+    path = folder / "certifier.json"
     manifest = json.loads(path.read_text())
-    manifest["calibration"]["offset"] /= 2
-    unsigned = {name: value for name, value in manifest.items() if name != "sha256"}
-    path.write_text(json.dumps({**unsigned, "sha256": sha256_of_json(unsigned)}))
-    with pytest.raises(ValueError, match="contradicts itself"):
+    manifest["files"] = {file.name: sha256_of_file(file) for file in folder.iterdir() if file != path}
+    manifest.pop("sha256")
+    change(manifest)
+    path.write_text(json.dumps({**manifest, "sha256": sha256_of_json(manifest)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda m: m["calibration"].update(offset=m["calibration"]["offset"] / 2), "contradicts itself"),
+        (lambda m: m["calibration"].update(rank=m["calibration"]["rank"] - 1), "contradicts itself"),
+        (lambda m: m["calibration"].update(size=10**6), "contradicts itself"),
+        (lambda m: m["calibration"].update(beta="0.01"), "contradicts itself"),
+        (lambda m: m["guarantee"].update(failure="0.000001"), "its guarantee is not that of its calibration"),
+        (lambda m: m["smoothing"].update(sigma=9.0), "its guarantee is not that of its calibration"),
+        (lambda m: m["class_names"].pop(), "does not compute here what it computed"),
+        (lambda m: m.pop("files"), "does not list the files"),
+        (lambda m: m.update(files=["a"]), "does not list the files"),
+        (lambda m: m.pop("calibration"), "lacks or garbles 'calibration'"),
+        (lambda m: m.update(calibration=7), "lacks or garbles"),
+        (lambda m: m["smoothing"].update(sigma="wide"), "its guarantee is not that"),
+        (lambda m: m["guarantee"].update(surprise=1), "lacks or garbles"),
+        (lambda m: m.update(input_shape=None), "lacks or garbles"),
+    ],
+)
+def test_a_folder_that_contradicts_itself_is_refused_whatever_its_checksums(
+    saved: Path, change: Callable[[dict], object], sentence: str
+) -> None:
+    sign(saved, lambda manifest: None)
+    rrise.load_certifier(saved)
+    sign(saved, change)
+    with pytest.raises(ValueError, match=sentence):
+        rrise.load_certifier(saved)
+
+
+def test_another_surrogate_with_right_checksums_is_refused(saved: Path) -> None:
+    weights = load_tensors(saved / "surrogate.safetensors")
+    save_tensors(saved / "surrogate.safetensors", {name: 5 * tensor for name, tensor in weights.items()})
+    sign(saved, lambda manifest: None)
+    with pytest.raises(ValueError, match="does not compute here what it computed when it was saved"):
+        rrise.load_certifier(saved)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"format": 1, "sha256": NaN}', "[" * 100_000, '{"format": 1}', "", "[]", "null"]
+)
+def test_nonsense_in_the_manifest_is_a_sentence(saved: Path, text: str) -> None:
+    (saved / "certifier.json").write_text(text)
+    with pytest.raises(ValueError, match=r"certifier\.json"):
         rrise.load_certifier(saved)
 
 
@@ -147,6 +202,13 @@ class Branching(nn.Module):
         return logits if bool(logits.sum() > 1e6) else 2 * logits
 
 
+class Bolder(Branching):
+    """The same weights, another function."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return 50 * super().forward(inputs)
+
+
 def test_a_surrogate_that_is_no_program_is_loaded_into_its_class(
     half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
 ) -> None:
@@ -160,6 +222,13 @@ def test_a_surrogate_that_is_no_program_is_loaded_into_its_class(
     np.testing.assert_array_equal(loaded(uniform).lower_bound, certifier(uniform).lower_bound)
     with pytest.raises(ValueError, match="do not fit Linear"):
         rrise.load_certifier(tmp_path / "c", surrogate=nn.Linear(3, 2))
+    with pytest.raises(ValueError, match="does not compute here what it computed"):
+        rrise.load_certifier(tmp_path / "c", surrogate=Bolder())
+    module = Branching()
+    before = rrise.fingerprint(module)
+    loaded = rrise.load_certifier(tmp_path / "c", surrogate=module)
+    assert rrise.fingerprint(module) == before
+    assert module.linear.weight.requires_grad
 
 
 def test_attention_gives_identical_certificates_after_loading(uniform: np.ndarray, tmp_path: Path) -> None:

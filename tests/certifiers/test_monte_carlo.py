@@ -53,5 +53,17 @@ def test_votes_that_do_not_belong_together_are_refused(half_space: HalfSpace, un
             rrise.monte_carlo_certificates(votes, other)
     with pytest.raises(ValueError, match="got a plain array"):
         rrise.monte_carlo_certificates(np.asarray(votes), votes)  # type: ignore[arg-type]
+    selection = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=10, seed=1)
     with pytest.raises(ValueError, match="100 votes can never certify at alpha=1e-40"):
-        rrise.monte_carlo_certificates(votes, votes, alpha=1e-40)
+        rrise.monte_carlo_certificates(votes, selection, alpha=1e-40)
+
+
+def test_votes_that_share_their_noise_are_refused(half_space: HalfSpace, uniform: np.ndarray) -> None:
+    """By default a small collection is a part of a large one, and selecting with it would be optimistic."""
+    votes = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=100)
+    part = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=10)
+    assert np.all(part <= votes)
+    with pytest.raises(ValueError, match="the selection votes share their noise with the votes"):
+        rrise.monte_carlo_certificates(votes, part)
+    other = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=10, split="selection")
+    rrise.monte_carlo_certificates(votes, other)

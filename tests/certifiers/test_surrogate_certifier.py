@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -54,6 +56,7 @@ def test_a_certified_radius_holds_against_every_direction_that_matters(
     inputs = uniform[500:]
     certificates = certifier(inputs)
     issued = certificates.issued
+    assert issued.sum() > 20
     weight = (half_space.linear.weight[1] - half_space.linear.weight[0]).detach().numpy()
     towards = np.where(certificates.label == 1, -1, 1)[:, None] * weight / np.linalg.norm(weight)
     moved = inputs + certificates.radius[:, None] * towards
@@ -110,6 +113,56 @@ def test_inputs_it_was_not_calibrated_for_are_refused(
         certifier(inputs)
 
 
+class ChangesItsInput(nn.Module):
+    """Normalises in place, as some classifiers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.linear(inputs.sub_(0.5).div_(0.5))
+
+
+def test_a_module_that_changes_its_input_in_place_does_not_reach_the_callers_data(
+    uniform: np.ndarray,
+) -> None:
+    base, inputs = ChangesItsInput(), uniform[:200].copy()
+    votes = rrise.collect_votes(base, inputs, sigma=SIGMA, n=100)
+    surrogate = rrise.train_surrogate(base, inputs[:100], votes[:100], epochs=2)
+    certifier = rrise.calibrate(surrogate, inputs[100:], votes[100:], sigma=SIGMA, failure=0.1)
+    first = certifier(inputs).lower_bound
+    np.testing.assert_array_equal(certifier(inputs).lower_bound, first)
+    np.testing.assert_array_equal(inputs, uniform[:200])
+
+
+def test_a_surrogate_in_training_mode_is_calibrated_and_used_in_evaluation_mode(uniform: np.ndarray) -> None:
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2)).train()
+    votes = rrise.collect_votes(net, uniform[:200], sigma=SIGMA, n=100)
+    certifier = rrise.calibrate(net, uniform[:200], votes, sigma=SIGMA, failure=0.1, base=net)
+    assert certifier.program is not None
+    np.testing.assert_array_equal(certifier(uniform).lower_bound, certifier(uniform).lower_bound)
+    assert net.training
+
+
+def test_a_surrogate_that_depends_on_its_batch_is_refused(uniform: np.ndarray, half_space: HalfSpace) -> None:
+    votes = rrise.collect_votes(half_space, uniform[:200], sigma=SIGMA, n=100)
+    net = nn.Sequential(
+        nn.Unflatten(1, (2, 2)), nn.BatchNorm1d(2, track_running_stats=False), nn.Flatten(), nn.Linear(4, 2)
+    )
+    with pytest.raises(
+        ValueError, match="surrogate answers an input differently when other inputs are in its batch"
+    ):
+        rrise.calibrate(net, uniform[:200], votes, sigma=SIGMA, failure=0.1)
+
+
+def test_precision_belongs_to_the_smoothed_classifier(half_space: HalfSpace, uniform: np.ndarray) -> None:
+    votes = rrise.collect_votes(half_space, uniform[:200], sigma=SIGMA, n=100)
+    other = replace(votes.smoothing, precision="bfloat16")
+    with pytest.raises(ValueError, match="precision float32 here, bfloat16 there"):
+        votes.smoothing.check_same(other, "these votes", "those")
+
+
 @pytest.fixture(scope="module")
 def parts(half_space: HalfSpace, uniform: np.ndarray) -> dict:
     plan = {"sigma": SIGMA, "n": 100}
@@ -160,7 +213,9 @@ class TestMismatches:
         images = np.concatenate([uniform[:30], parts["images"][:170]])
         with pytest.raises(ValueError, match="30 of 200 calibration inputs were used to train the surrogate"):
             calibrate(parts, images=images)
-        calibrate(parts, images=images, allow_seen=True)
+        guarantee = calibrate(parts, images=images, allow_seen=True).guarantee
+        assert guarantee.numbers["calibration_inputs_seen_in_training"] == 30
+        assert "30 of 200 calibration inputs equal training inputs" in str(guarantee)
 
     def test_number_of_classes(self, parts: dict) -> None:
         with pytest.raises(ValueError, match="votes over 3 classes, got 2"):
@@ -173,6 +228,10 @@ class TestMismatches:
             ValueError, match=r"200 calibration inputs are too few for gamma=0\.004: use at least 249"
         ):
             calibrate(parts, failure=0.005)
+
+    def test_no_module(self, parts: dict) -> None:
+        with pytest.raises(ValueError, match="surrogate to be a torch.nn.Module, got str"):
+            calibrate(parts, surrogate="resnet")
 
     def test_no_inputs(self, parts: dict) -> None:
         with pytest.raises(ValueError, match="calibration set is empty"):

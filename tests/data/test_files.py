@@ -1,3 +1,5 @@
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,9 @@ def test_conversions_without_loss_are_done_and_others_refused(tmp_path: Path, pi
     Image.fromarray(pixels).convert("RGBA").save(tmp_path / "alpha.png")
     with pytest.raises(ValueError, match="got mode RGBA"):
         read_inputs(tmp_path / "alpha.png", COLOUR, RANGE)
+    Image.fromarray(pixels).save(tmp_path / "hole.png", transparency=(0, 0, 0))
+    with pytest.raises(ValueError, match="got mode RGB with transparency"):
+        read_inputs(tmp_path / "hole.png", COLOUR, RANGE)
 
 
 def test_arrays_of_one_or_many_inputs(tmp_path: Path) -> None:
@@ -55,11 +60,23 @@ def test_broken_files_are_named_in_a_sentence(tmp_path: Path, pixels: np.ndarray
     (tmp_path / "noise.npy").write_bytes(b"not an array")
     (tmp_path / "text.txt").write_text("hello")
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "empty.png").touch()
+    np.savez(tmp_path / "several.npz", a=np.zeros(2), b=np.zeros(2))
+    (tmp_path / "several.npz").rename(tmp_path / "several.npy")
+    bomb = bytearray(image.read_bytes())
+    bomb[16:24] = struct.pack(">II", 60_000, 60_000)
+    bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
+    (tmp_path / "bomb.png").write_bytes(bomb)
     for name, sentence in [
         ("cut.png", "cut.png cannot be read"),
         ("noise.jpg", "noise.jpg cannot be read"),
         ("noise.npy", "noise.npy cannot be read"),
         ("objects.npy", "objects.npy cannot be read"),
+        ("empty.npy", "empty.npy cannot be read"),
+        ("empty.png", "empty.png cannot be read"),
+        ("several.npy", "expected one array, got an archive of several"),
+        ("bomb.png", "bomb.png cannot be read"),
         ("text.txt", r"expected a file of kind .png, .jpg, .jpeg, .npy"),
     ]:
         with pytest.raises(ValueError, match=sentence):

@@ -21,6 +21,7 @@ from rrise.data.inputs import as_inputs, check_input_range, input_digests, input
         (np.full((2, 3), -0.1), {}, "got values from -0.1 to -0.1"),
         (np.array([[0.0, 0.5], [0.1, np.nan]]), {}, "finite images, got NaN or infinity in input 1"),
         (np.array([[np.inf, 0.5]]), {"input_range": None}, "NaN or infinity in input 0"),
+        (np.array([[1e300, 0.5]]), {"input_range": None}, "NaN or infinity in input 0"),
         (np.zeros(3), {}, r"as a batch \[inputs, …\], got an array of shape \(3,\)"),
         (np.zeros((2, 4)), {"shape": (3,)}, r"shape \(inputs, 3\), got \(2, 4\)"),
         (np.zeros((1, 8, 8)), {"shape": (1, 8, 8)}, r"single input needs a leading axis, x\[None\]"),
@@ -60,3 +61,16 @@ def test_digests_tell_inputs_apart() -> None:
     assert len(set(input_digests(inputs))) == 50
     assert input_digests(inputs) == input_digests(inputs.clone())
     assert inputs_fingerprint(inputs) != inputs_fingerprint(inputs.reshape(50, 2, 2))
+
+
+def test_the_end_of_a_range_belongs_to_it_in_single_precision() -> None:
+    assert as_inputs(np.full((1, 2), 0.1, np.float32), input_range=(0, 0.1)).shape == (1, 2)
+
+
+def test_never_shares_memory_with_what_it_was_given() -> None:
+    for values in (np.zeros((2, 3), np.float32), torch.zeros(2, 3)):
+        as_inputs(values).add_(1)
+        assert float(values.sum()) == 0
+    frozen = np.zeros((2, 3), np.float32)
+    frozen.flags.writeable = False
+    as_inputs(frozen)

@@ -1,3 +1,4 @@
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,28 @@ def test_fingerprint_ignores_mode_and_survives_saving(tmp_path: Path) -> None:
     other = build_model("small-convnet", seed=5)
     load_weights(other, load_tensors(tmp_path / "w.safetensors"), "w")
     assert fingerprint(other) == before
+
+
+class WithPlainTensor(nn.Module):
+    def __init__(self, mean: float) -> None:
+        super().__init__()
+        self.mean = torch.tensor(mean)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (nn.MultiheadAttention(4, 1), nn.MultiheadAttention(4, 2)),
+        (nn.TransformerEncoderLayer(4, 1, 8), nn.TransformerEncoderLayer(4, 1, 8, norm_first=True)),
+        (nn.TransformerEncoderLayer(4, 1, 8), nn.TransformerEncoderLayer(4, 1, 8, activation="gelu")),
+        (WithPlainTensor(0.1), WithPlainTensor(0.2)),
+    ],
+    ids=["heads", "norm first", "activation", "plain tensor"],
+)
+def test_fingerprint_sees_settings_that_a_layer_does_not_print(one: nn.Module, other: nn.Module) -> None:
+    other.load_state_dict(one.state_dict())
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(copy.deepcopy(one)) == fingerprint(one)
 
 
 def test_a_non_persistent_buffer_counts() -> None:

@@ -1,12 +1,16 @@
 import copy
+import inspect
 import json
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 
+from rrise.models import program as program_module
 from rrise.models.catalogue import build_model
-from rrise.models.program import NotAProgramError, Program
+from rrise.models.export import NotAProgramError, write_program
+from rrise.models.program import Program
 
 
 class Recurrent(nn.Module):
@@ -61,7 +65,7 @@ MODULES = {
 def test_a_program_computes_what_the_module_does(name: str) -> None:
     make, shape = MODULES[name]
     module = make().eval()
-    program = Program.of(module, torch.rand(2, *shape))
+    program = write_program(module, torch.rand(2, *shape))
     built = program.module()
     rebuilt = Program(json.loads(json.dumps(program.graph)), program.weights).module()
     with torch.inference_mode():
@@ -83,7 +87,7 @@ def test_timm_models_are_programs(architecture: str) -> None:
 
     size = 224 if "224" in architecture else 32
     module = timm.create_model(architecture, num_classes=5).eval()
-    program = Program.of(module, torch.rand(2, 3, size, size))
+    program = write_program(module, torch.rand(2, 3, size, size))
     inputs = torch.rand(3, 3, size, size)
     with torch.inference_mode():
         assert torch.equal(program.module()(inputs), module(inputs))
@@ -91,7 +95,7 @@ def test_timm_models_are_programs(architecture: str) -> None:
 
 def test_a_module_that_branches_on_its_input_is_no_program() -> None:
     with pytest.raises(NotAProgramError):
-        Program.of(Branches(), torch.rand(2, 3))
+        write_program(Branches(), torch.rand(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -106,20 +110,52 @@ def test_a_module_that_branches_on_its_input_is_no_program() -> None:
     ],
 )
 def test_a_program_can_call_nothing_but_harmless_operators(target: str) -> None:
-    program = Program.of(nn.Linear(3, 2).eval(), torch.rand(2, 3))
+    program = write_program(nn.Linear(3, 2).eval(), torch.rand(2, 3))
     evil = copy.deepcopy(program.graph)
-    call = next(node for node in evil["nodes"] if node["op"] == "call")
-    call["target"] = target
+    evil["calls"][0]["target"] = target
     with pytest.raises(ValueError, match="damaged or edited"):
         Program(evil, program.weights).module()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda call: call["kwargs"].update({"bias=[open('/tmp/x', 'w')][0]) #": None}),
+        lambda call: call["kwargs"].update({"out": {"node": "weight"}}),
+        lambda call: call["args"].append({"node": "nobody"}),
+        lambda call: call["args"].append({"torch": "load"}),
+        lambda call: call["args"].append({"torch": "os"}),
+        lambda call: call["args"].append({"what": 1}),
+        lambda call: call["args"].append({}),
+        lambda call: call.pop("kwargs"),
+        lambda call: call.update(name="input"),
+    ],
+)
+def test_a_program_cannot_smuggle_anything_in(change: Callable[[dict], object]) -> None:
+    program = write_program(nn.Linear(3, 2).eval(), torch.rand(2, 3))
+    evil = copy.deepcopy(program.graph)
+    change(evil["calls"][0])
+    with pytest.raises(ValueError, match="damaged or edited"):
+        Program(evil, program.weights).module()
+
+
+def test_no_source_code_is_made_from_a_program() -> None:
+    source = inspect.getsource(program_module)
+    assert "GraphModule" not in source
+    assert "exec(" not in source
+    assert "eval(" not in source.replace(".eval()", "")
+
+
 def test_damaged_programs_are_refused() -> None:
-    program = Program.of(nn.Linear(3, 2).eval(), torch.rand(2, 3))
+    program = write_program(nn.Linear(3, 2).eval(), torch.rand(2, 3))
     graph = program.graph
     with pytest.raises(ValueError, match="format 1, got 2"):
         Program({**graph, "format": 2}, program.weights).module()
     with pytest.raises(ValueError, match="damaged or edited"):
         Program(graph, {}).module()
     with pytest.raises(ValueError, match="damaged or edited"):
-        Program({**graph, "nodes": graph["nodes"][1:]}, program.weights).module()
+        Program({**graph, "calls": []}, program.weights).module()
+    with pytest.raises(ValueError, match="damaged or edited"):
+        Program({**graph, "calls": graph["calls"] * 2}, program.weights).module()
+    with pytest.raises(ValueError, match="damaged or edited"):
+        Program({**graph, "output": "nothing"}, program.weights).module()

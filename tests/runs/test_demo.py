@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 import rrise
+from rrise.files import TEMPORARY
 from rrise.runs.demo import run_demo
 from rrise.runs.settings import DemoSettings
 from rrise.runs.steps import open_run, run_step
@@ -123,18 +124,24 @@ def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_pat
     assert process.returncode == 130
     assert "the same command goes on from here" in errors
     assert "Traceback" not in errors
-    assert not [path for path in folder.rglob(".*") if path.name != ".lock"]
+    assert not list(folder.rglob(f"{TEMPORARY}*"))
     assert not (folder / "evaluation").exists()
     run_demo(folder, DemoSettings.quick(), Console(quiet=True))
     name = Path("evaluation") / "metrics.json"
     assert (folder / name).read_text() == (quick_demo / name).read_text()
 
 
-def test_leftovers_of_a_killed_process_are_cleared(tmp_path: Path) -> None:
-    (tmp_path / ".lock").touch()
-    (tmp_path / ".base.x1").mkdir()
+def test_leftovers_of_a_killed_process_are_cleared_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("recipe.toml", ".env", "notes.txt"):
+        (tmp_path / name).touch()
+    for name in (f"{TEMPORARY}a", ".git", "votes/train"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "votes" / "train" / f"{TEMPORARY}b").touch()
     with open_run(tmp_path):
-        assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+        left = {path.name for path in tmp_path.rglob("*")}
+        assert left == {".lock", "recipe.toml", ".env", "notes.txt", ".git", "votes", "train"}
+    with open_run(tmp_path, fresh=True):
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", ".env", "notes.txt", ".git"}
 
 
 def test_one_process_at_a_time_and_no_foreign_folder(tmp_path: Path) -> None:
@@ -145,10 +152,42 @@ def test_one_process_at_a_time_and_no_foreign_folder(tmp_path: Path) -> None:
     ):
         pass
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match="holds other things than a run"), open_run(tmp_path):
+    (tmp_path / ".lock").touch()
+    with pytest.raises(ValueError, match="holds other things than a run"), open_run(tmp_path, fresh=True):
         pass
     with pytest.raises(ValueError, match="is a file"), open_run(tmp_path / "notes.txt"):
         pass
+    assert (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["votes/calibration/manifest.json", "base/manifest.json", "surrogate/manifest.json"]
+)
+@pytest.mark.parametrize("content", ["{", "{}", None])
+def test_a_damaged_or_lost_manifest_means_doing_it_again(
+    quick_demo: Path, tmp_path: Path, name: str, content: str | None
+) -> None:
+    folder = tmp_path / "demo"
+    shutil.copytree(quick_demo, folder)
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content)
+    run_demo(folder, DemoSettings.quick(), Console(quiet=True))
+    metrics = Path("evaluation") / "metrics.json"
+    assert (folder / metrics).read_text() == (quick_demo / metrics).read_text()
+
+
+def test_votes_of_another_sigma_are_never_taken_over(quick_demo: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    shutil.copytree(quick_demo, folder)
+    (folder / "votes" / "calibration" / "manifest.json").unlink()
+    console = Console(file=io.StringIO(), width=200)
+    run_demo(folder, DemoSettings.quick(sigma=0.5), console)
+    assert "votes/calibration: up to date" not in console.file.getvalue()  # type: ignore[attr-defined]
+    fresh = run_demo(tmp_path / "fresh", DemoSettings.quick(sigma=0.5), Console(quiet=True))
+    metrics = json.loads((folder / "evaluation" / "metrics.json").read_text())
+    assert metrics == fresh.metrics()
 
 
 def test_a_failing_step_leaves_the_former_one(tmp_path: Path) -> None:

@@ -49,12 +49,18 @@ def test_smallest_size_is_the_smallest(millionths: int) -> None:
             conformal_rank(m - 1, gamma)
 
 
+@pytest.mark.parametrize("size", [1000.0, "many", None])
+def test_sizes_that_are_no_whole_numbers_are_refused(size: object) -> None:
+    with pytest.raises(ValueError, match="a whole number of calibration inputs"):
+        conformal_rank(size, 0.1)  # type: ignore[arg-type]
+
+
 def test_empty_calibration_set_is_refused() -> None:
     with pytest.raises(ValueError, match="calibration set is empty"):
         conformal_rank(0, 0.1)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1.0, -0.1, 1.5, float("nan"), float("inf"), "much", None])
+@pytest.mark.parametrize("gamma", [0.0, 1.0, -0.1, 1.5, float("nan"), float("inf"), "much", "1/0", None])
 def test_levels_outside_the_open_interval_are_refused(gamma: object) -> None:
     with pytest.raises(ValueError, match="expected gamma"):
         conformal_rank(100, gamma)  # type: ignore[arg-type]

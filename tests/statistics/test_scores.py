@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,9 +27,12 @@ def test_a_score_within_the_offset_means_a_bound_below_the_evidence(
 @pytest.mark.parametrize("name", sorted(SCORES))
 def test_bounds_never_exceed_the_surrogate_or_what_unanimous_votes_prove(name: str) -> None:
     q = np.linspace(0, 1, 1001)
-    bound = SCORES[name].bound(q, 0.0, 0.99)
-    assert np.all(bound <= np.minimum(q, 0.99) + 1e-15)
-    assert np.all(np.isfinite(bound))
+    for n in range(10, 400):
+        ceiling = float(clopper_pearson_lower(n, n, 0.001))
+        bound = SCORES[name].bound(q, 0.0, ceiling)
+        assert np.all(bound <= ceiling)
+        assert np.all(bound <= q + 1e-15)
+        assert np.all(np.isfinite(bound))
 
 
 def test_probit_offset_shortens_every_radius_by_the_same_length() -> None:
@@ -56,7 +61,19 @@ def test_offset_is_never_negative() -> None:
 
 def test_inputs_without_a_single_agreeing_vote_make_the_certifier_abstain_and_not_fail() -> None:
     calibration, _ = fit_calibration([0.9] * 40, [0] * 40, 1000, failure=0.1)
-    assert calibration.lower_bound([0.999]).tolist() == [0.0] or calibration.lower_bound([0.999])[0] < 0.5
+    assert calibration.lower_bound([0.999])[0] < 0.5
+
+
+def test_a_score_that_is_not_finite_never_becomes_an_offset_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(SCORES["probit"], residual=lambda q, *_: np.full_like(q, np.nan))
+    monkeypatch.setitem(SCORES, "probit", broken)
+    with pytest.raises(ValueError, match="a calibration score is not finite"):
+        fit_calibration([0.9] * 40, [900] * 40, 1000, failure=0.1)
+
+
+def test_hardly_any_agreement_is_never_certified_at_any_level() -> None:
+    calibration, _ = fit_calibration([0.6] * 40, [5] * 40, 1000, failure=0.1, beta=1e-190)
+    assert calibration.lower_bound([0.6])[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,13 @@ def test_bad_calls_are_refused_in_a_sentence(
         rrise.train_surrogate(arguments.pop("base"), uniform, arguments.pop("votes"), **arguments)
 
 
+def test_a_last_batch_of_one_does_not_break_batch_norm(uniform: np.ndarray) -> None:
+    base = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    inputs = uniform[:37]  # 33 to train on after setting 4 aside: a batch of 32 and one of 1
+    votes = rrise.collect_votes(base, inputs, sigma=SIGMA, n=50)
+    rrise.train_surrogate(base, inputs, votes, strategy="all", epochs=2, batch_size=32)
+
+
 def test_a_loss_that_is_not_finite_stops_with_a_sentence() -> None:
     net = nn.Linear(2, 2)
     with pytest.raises(ValueError, match="the loss became nan in epoch 1"):

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -139,6 +141,9 @@ def test_nan_names_the_input() -> None:
         ({"images": np.zeros((0, 2))}, "at least one input to vote on"),
         ({"images": np.zeros((3, 5))}, r"base classifier could not take inputs of shape \(1, 5\)"),
         ({"batch_size": 0}, "batch size of at least 1"),
+        ({"n": 10.5}, "a whole number for n, got 10.5"),
+        ({"seed": "x"}, "a whole number for seed, got 'x'"),
+        ({"sigma": "wide"}, "positive noise level sigma, got 'wide'"),
         ({"images": np.full((3, 2), 7.0)}, r"images in \[0, 1\], got values from 7 to 7"),
     ],
 )
@@ -146,6 +151,89 @@ def test_bad_calls_are_refused_in_a_sentence(changes: dict[str, object], sentenc
     arguments = {"images": POINTS, "sigma": 0.1, "n": 10, **changes}
     with pytest.raises(ValueError, match=sentence):
         rrise.collect_votes(nn.Linear(2, 2), arguments.pop("images"), **arguments)  # type: ignore[arg-type]
+
+
+class OnlyAlone(nn.Module):
+    """A classifier for single inputs."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs[:1]
+
+
+class Grows(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(len(inputs), 2 if len(inputs) < 20 else 3)
+
+
+class Raises(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if len(inputs) > 20:
+            raise KeyError("too many")
+        return inputs
+
+
+@pytest.mark.parametrize(
+    ("base", "sentence"),
+    [
+        (OnlyAlone(), r"return logits of shape \(9, classes\), got \(1, 2\)"),
+        (Grows(), "returned 3 logits after 2 before"),
+        (Raises(), "could not take inputs of shape .* 'too many'"),
+        (nn.BatchNorm1d(2, track_running_stats=False), "answers an input differently when other inputs"),
+        ("resnet18", "to be a torch.nn.Module, got str"),
+    ],
+    ids=["one row", "more classes", "raises", "batch statistics", "a name"],
+)
+def test_a_base_that_is_no_function_of_one_input_is_refused(base: nn.Module, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        rrise.collect_votes(base, POINTS, sigma=0.1, n=50)
+
+
+def test_a_base_that_changes_its_input_in_place_gets_the_same_votes() -> None:
+    class InPlace(nn.Module):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs.sub_(0.5).div_(0.5)
+
+    class Pure(nn.Module):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return (inputs - 0.5) / 0.5
+
+    points = POINTS.copy()
+    votes = rrise.collect_votes(InPlace(), points, sigma=0.25, n=200)
+    np.testing.assert_array_equal(votes, rrise.collect_votes(Pure(), points, sigma=0.25, n=200))
+    np.testing.assert_array_equal(points, POINTS)
+
+
+def test_other_inputs_get_other_noise_under_the_same_seed_and_split() -> None:
+    base = HalfSpace(torch.tensor([1.0, 2.0]), -1.5)
+    first = np.full((SHARD, 2), 0.5, np.float32)  # both on the boundary: fair coins
+    second = first + np.float32([0.2, -0.1])
+    plan = {"sigma": 0.25, "n": BLOCK, "input_range": None}
+    coins = [np.asarray(rrise.collect_votes(base, points, **plan))[:, 1] for points in (first, second)]
+    assert abs(np.corrcoef(coins)[0, 1]) < 4.5 / SHARD**0.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda votes: votes[:, ::-1],
+        lambda votes: votes.T,
+        lambda votes: np.sort(votes, axis=1),
+        np.zeros_like,
+        lambda votes: votes.copy(),
+        lambda votes: votes.reshape(-1, 2),
+        lambda votes: votes[:, :1],
+    ],
+)
+def test_votes_that_were_tampered_with_are_of_unknown_origin(change: Callable) -> None:
+    votes = rrise.collect_votes(nn.Linear(2, 2), POINTS[:6], sigma=0.1, n=10)
+    assert getattr(change(votes), "smoothing", None) is None
+    with pytest.raises(ValueError, match="read-only"):
+        votes[0, 0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        votes[:3] += 1
+    plain = votes.copy()
+    plain += 1
+    assert plain.sum() == votes.sum() + 12
 
 
 def test_votes_remember_their_origin_when_picked_and_forget_it_in_arithmetic() -> None:

@@ -85,6 +85,35 @@ def test_a_store_of_another_base_or_other_inputs_is_refused(store: VoteStore) ->
         VoteStore(store.folder, build_model("small-convnet", seed=0), 1 - IMAGES, PLAN).prepare()
 
 
+def test_shards_of_other_votes_are_not_taken_over_where_the_manifest_is_lost(store: VoteStore) -> None:
+    store.collect()
+    (store.folder / "manifest.json").unlink()
+    other = VoteStore(
+        store.folder, build_model("small-convnet", seed=1), IMAGES, VotePlan(0.9, 200, 6, "train")
+    )
+    other.prepare()
+    assert not other.finished()
+    fresh = rrise.collect_votes(
+        build_model("small-convnet", seed=1), IMAGES, sigma=0.9, n=200, seed=6, split="train"
+    )
+    np.testing.assert_array_equal(other.collect(), fresh)
+
+
+def test_a_shard_in_anothers_place_is_done_again(store: VoteStore) -> None:
+    reference = np.asarray(store.collect()).copy()
+    first, second = (store.folder / f"shard-0000{i}.parquet" for i in (0, 1))
+    second.write_bytes(first.read_bytes())
+    np.testing.assert_array_equal(store.collect(), reference)
+
+
+def test_an_edited_manifest_is_refused(store: VoteStore) -> None:
+    store.prepare()
+    path = store.folder / "manifest.json"
+    path.write_text(path.read_text().replace('"n": 200', '"n": 300'))
+    with pytest.raises(ValueError, match="was edited"):
+        store.prepare()
+
+
 COLLECT = """
 import sys, torch
 from pathlib import Path

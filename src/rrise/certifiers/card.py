@@ -3,7 +3,7 @@
 from rrise._version import __version__
 from rrise.certifiers.surrogate import Certifier
 from rrise.data.inputs import describe_range
-from rrise.statistics import format_up, level_text
+from rrise.statistics import format_down, format_up, level_text
 
 
 def model_card(certifier: Certifier) -> str:
@@ -56,7 +56,7 @@ Not promised:
 | calibration inputs | {calibration.size}, rank {calibration.rank} |
 | votes per input | {calibration.n} |
 | beta, gamma, failure | {levels} |
-| issued on calibration inputs | {100 * share:.1f} % |
+| issued on calibration inputs | {format_down(100 * share, 1)} % |
 
 ## Use
 

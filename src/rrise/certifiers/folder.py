@@ -3,12 +3,14 @@
     certifier.json         every number and word, and the SHA-256 of every other file and of itself
     surrogate.safetensors  the weights
     program.json           the surrogate's graph (absent if it could not be written as one)
+    probe.safetensors      two inputs and the surrogate's logits for them, checked on loading
     calibration.parquet    per calibration input: what the offset was computed from
     README.md              the model card
 
 Checksums find damage and careless edits; they are no signature against someone who recomputes them.
 """
 
+import copy
 import io
 import json
 import platform
@@ -18,23 +20,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from torch import nn
 
 from rrise._version import __version__
 from rrise.certifiers.card import model_card
-from rrise.certifiers.guarantee import Guarantee
+from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
 from rrise.certifiers.surrogate import Certifier
 from rrise.errors import FolderError, MismatchError
 from rrise.files import (
     Json,
     new_folder,
     read_json,
+    read_signed_json,
     sha256_of_file,
-    sha256_of_json,
     write_bytes,
-    write_json,
+    write_signed_json,
     write_text,
 )
+from rrise.models.evaluation_mode import evaluating, logits_of
 from rrise.models.program import Program
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
@@ -44,6 +48,7 @@ FORMAT = 1
 MANIFEST = "certifier.json"
 WEIGHTS = "surrogate.safetensors"
 PROGRAM = "program.json"
+PROBE = "probe.safetensors"
 EVIDENCE = "calibration.parquet"
 CARD = "README.md"
 
@@ -56,31 +61,44 @@ def save_certifier(certifier: Certifier, folder: Path) -> None:
         raise FolderError(f"{folder} exists and is not a certifier folder: choose another name")
     with new_folder(folder) as new:
         _save_network(certifier, new)
+        save_tensors(new / PROBE, _probe(certifier))
         _save_evidence(certifier.evidence, new / EVIDENCE)
         write_text(new / CARD, model_card(certifier))
-        write_json(new / MANIFEST, _signed(_manifest(certifier, new)))
+        write_signed_json(new / MANIFEST, _manifest(certifier, new))
 
 
 def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> Certifier:
-    """Read a certifier folder, checking every file against its checksum and the offset against the evidence.
+    """Read a certifier folder and check that it is whole and does not contradict itself.
 
-    `surrogate` is a module of the surrogate's architecture to put the weights into. It is needed only
-    for a surrogate that could not be written as a program; calibrating it gave a warning.
+    Checked are every file against its checksum, the offset and the guarantee's numbers against the
+    evidence, and the surrogate's logits against those it had when it was saved. `surrogate` is a module of
+    the surrogate's architecture to put the weights into. It is needed only for a surrogate that could not
+    be written as a program; calibrating it gave a warning.
     """
     path = Path(folder)
     manifest = _checked_manifest(path)
     try:
         calibration = _read_calibration(manifest["calibration"])
-        input_shape = tuple(int(size) for size in manifest["input_shape"])
         smoothing = Smoothing.from_json(manifest["smoothing"])
         guarantee = Guarantee.from_json(manifest["guarantee"])
-        class_names = tuple(str(name) for name in manifest["class_names"])
-    except (KeyError, TypeError, ValueError) as error:
+        evidence = _load_evidence(path / EVIDENCE)
+        _check_calibration(calibration, evidence, path)
+        _check_guarantee(guarantee, calibration, smoothing, evidence, path)
+        network, program = _load_network(path, manifest, surrogate)
+        certifier = Certifier(
+            network=network,
+            program=program,
+            input_shape=tuple(int(size) for size in manifest["input_shape"]),
+            smoothing=smoothing,
+            calibration=calibration,
+            evidence=evidence,
+            guarantee=guarantee,
+            class_names=tuple(str(name) for name in manifest["class_names"]),
+        )
+        _check_probe(certifier, load_tensors(path / PROBE), path)
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise FolderError(f"{path / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
-    evidence = _load_evidence(path / EVIDENCE)
-    _check_offset(calibration, evidence, path)
-    network, program = _load_network(path, manifest, surrogate)
-    return Certifier(network, program, input_shape, smoothing, calibration, evidence, guarantee, class_names)
+    return certifier
 
 
 def _manifest(certifier: Certifier, folder: Path) -> Json:
@@ -111,25 +129,21 @@ def _manifest(certifier: Certifier, folder: Path) -> Json:
     }
 
 
-def _signed(manifest: Json) -> Json:
-    return {**manifest, "sha256": sha256_of_json(manifest)}
-
-
 def _checked_manifest(folder: Path) -> Json:
     if not folder.is_dir():
         raise FolderError(f"expected a certifier folder at {folder}, but there is none")
     if not (folder / MANIFEST).exists():
         raise FolderError(f"{folder} is not a certifier folder: it holds no {MANIFEST}")
-    manifest = read_json(folder / MANIFEST)
-    if manifest.get("format") != FORMAT:
+    if (found := read_json(folder / MANIFEST).get("format")) != FORMAT:
         raise FolderError(
-            f"{folder / MANIFEST} has format {manifest.get('format')!r}, and this version of rrise "
-            f"({__version__}) reads format {FORMAT}"
+            f"{folder / MANIFEST} has format {found!r}, and this version of rrise ({__version__}) reads "
+            f"format {FORMAT}"
         )
-    unsigned = {name: value for name, value in manifest.items() if name != "sha256"}
-    if manifest.get("sha256") != sha256_of_json(unsigned):
-        raise FolderError(f"{folder / MANIFEST} was edited: its checksum does not match its content")
-    for name, checksum in manifest["files"].items():
+    manifest = read_signed_json(folder / MANIFEST)
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not {WEIGHTS, PROBE, EVIDENCE} <= set(files):
+        raise FolderError(f"{folder / MANIFEST} does not list the files of a certifier")
+    for name, checksum in files.items():
         path = folder / Path(name).name
         if not path.is_file():
             raise FolderError(f"the certifier folder {folder} is incomplete: {name} is missing")
@@ -150,7 +164,7 @@ def _read_calibration(value: Json) -> Calibration:
     )
 
 
-def _check_offset(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
+def _check_calibration(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
     again, _ = fit_calibration(
         evidence.top_probability,
         evidence.agreeing,
@@ -159,13 +173,47 @@ def _check_offset(calibration: Calibration, evidence: CalibrationEvidence, folde
         beta=calibration.beta,
         score=calibration.score,
     )
-    if (
-        not np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
-        or again.rank != calibration.rank
-    ):
+    same_offset = np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
+    if not same_offset or (again.rank, again.size) != (calibration.rank, calibration.size):
         raise FolderError(
-            f"{folder} contradicts itself: the calibration inputs give the offset {again.offset!r}, and the "
-            f"folder says {calibration.offset!r}"
+            f"{folder} contradicts itself: its {again.size} calibration inputs give the offset "
+            f"{again.offset!r} at rank {again.rank}, and the folder says {calibration.offset!r} at rank "
+            f"{calibration.rank} of {calibration.size}"
+        )
+
+
+def _check_guarantee(
+    guarantee: Guarantee,
+    calibration: Calibration,
+    smoothing: Smoothing,
+    evidence: CalibrationEvidence,
+    folder: Path,
+) -> None:
+    issued = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
+    seen = int(guarantee.numbers["calibration_inputs_seen_in_training"])
+    again = surrogate_guarantee(calibration, smoothing, issued, seen)
+    if (again.failure, again.numbers) != (guarantee.failure, guarantee.numbers):
+        raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
+
+
+def _probe(certifier: Certifier) -> dict[str, torch.Tensor]:
+    """Return two inputs spread over the input range, and the surrogate's logits for them."""
+    low, high = certifier.smoothing.input_range or (-1.0, 1.0)
+    uniform = torch.rand((2, *certifier.input_shape), generator=torch.Generator().manual_seed(0))
+    inputs = low + (high - low) * uniform
+    with evaluating(certifier.network):
+        return {"inputs": inputs, "logits": logits_of(certifier.network, inputs, "surrogate")}
+
+
+def _check_probe(certifier: Certifier, probe: dict[str, torch.Tensor], folder: Path) -> None:
+    with evaluating(certifier.network):
+        logits = logits_of(certifier.network, probe["inputs"], "surrogate")
+    expected = probe["logits"]
+    fits = logits.shape == expected.shape and logits.shape[1] == len(certifier.class_names)
+    if not fits or not torch.allclose(logits, expected, rtol=1e-3, atol=1e-4):
+        raise FolderError(
+            f"the surrogate in {folder} does not compute here what it computed when it was saved: its "
+            f"calibration does not hold for it"
         )
 
 
@@ -191,8 +239,9 @@ def _load_network(
             f"the surrogate in {folder} is a {manifest['surrogate']} that could not be saved as a program: "
             f"load it with load_certifier(folder, surrogate=a module of that class)"
         )
-    load_weights(surrogate, tensors, str(folder))
-    return surrogate.cpu().eval().requires_grad_(False), None
+    network = copy.deepcopy(surrogate)
+    load_weights(network, tensors, str(folder))
+    return network.cpu().eval().requires_grad_(False), None
 
 
 def _save_evidence(evidence: CalibrationEvidence, path: Path) -> None:

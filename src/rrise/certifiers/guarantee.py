@@ -60,8 +60,20 @@ _WRONG = (
 _ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
 
 
-def surrogate_guarantee(calibration: Calibration, smoothing: Smoothing, issued_share: float) -> Guarantee:
-    """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper)."""
+def surrogate_guarantee(
+    calibration: Calibration, smoothing: Smoothing, issued_share: float, seen_in_training: int = 0
+) -> Guarantee:
+    """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper).
+
+    `issued_share` is that of the calibration inputs, `seen_in_training` how many of them the surrogate was
+    trained on.
+    """
+    held_out = "the calibration inputs and the noise of their votes had no part in training."
+    if seen_in_training:
+        held_out += (
+            f" {seen_in_training} of {calibration.size} calibration inputs equal training inputs, which was "
+            f"explicitly allowed."
+        )
     failure = level_text(calibration.failure)
     return Guarantee(
         method="surrogate",
@@ -74,6 +86,7 @@ def surrogate_guarantee(calibration: Calibration, smoothing: Smoothing, issued_s
         assumptions=(
             "the input is exchangeable with the calibration inputs: drawn in the same way, and not chosen "
             "after looking at the surrogate.",
+            held_out,
         ),
         not_promised=(
             "anything for attacked inputs or after a shift of the data; Monte Carlo certificates do not have "
@@ -89,6 +102,7 @@ def surrogate_guarantee(calibration: Calibration, smoothing: Smoothing, issued_s
             "gamma": level_text(calibration.gamma),
             "calibration_inputs": calibration.size,
             "calibration_votes": calibration.n,
+            "calibration_inputs_seen_in_training": seen_in_training,
             "issued_share_of_calibration_inputs": issued_share,
         },
     )

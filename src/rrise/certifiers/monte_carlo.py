@@ -6,7 +6,7 @@ import numpy as np
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import monte_carlo_guarantee
-from rrise.errors import InputError
+from rrise.errors import InputError, MismatchError
 from rrise.statistics import Level, check_budget, clopper_pearson_lower, exact_level
 from rrise.votes.array import Votes, check_votes
 
@@ -16,13 +16,19 @@ def monte_carlo_certificates(votes: Votes, selection: Votes, *, alpha: Level = 0
 
     The class is the most frequent one among the `selection` votes; its probability is bounded below from
     the separate `votes` by Clopper–Pearson at `alpha`. For every input, the probability over the noise
-    that a radius is issued and wrong is at most `alpha`. Collect the two with different seeds or splits.
+    that a radius is issued and wrong is at most `alpha`. The two must not share noise: collect them with
+    different seeds or splits.
     """
     exact = exact_level(alpha, "alpha")
     counts, n = check_votes(votes, len(votes))
     chosen, selection_n = check_votes(selection, len(votes), counts.shape[1])
     smoothing = _smoothing_of(votes)
     smoothing.check_same(_smoothing_of(selection), "the votes", "the selection votes")
+    if votes.stream is not None and votes.stream == selection.stream:
+        raise MismatchError(
+            f"the selection votes share their noise with the votes (seed and split {votes.stream}): collect "
+            f"them with another seed or split"
+        )
     check_budget(n, float(exact))
     label = chosen.argmax(axis=1)
     agreeing = np.take_along_axis(counts, label[:, None], axis=1)[:, 0]

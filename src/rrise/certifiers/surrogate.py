@@ -15,9 +15,10 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.errors import InputError, MismatchError, SettingError
-from rrise.models.evaluation_mode import evaluating, logits_of, precision_of
+from rrise.models.evaluation_mode import check_batch_independence, evaluating, logits_of, precision_of
+from rrise.models.export import NotAProgramError, write_program
 from rrise.models.fingerprint import fingerprint
-from rrise.models.program import NotAProgramError, Program
+from rrise.models.program import Program
 from rrise.statistics import Calibration, CalibrationEvidence, Level, fit_calibration
 from rrise.training.surrogate import Surrogate, surrogate_probabilities
 from rrise.votes.array import Smoothing, Votes, check_votes
@@ -106,7 +107,9 @@ def calibrate(
     if len(inputs) == 0:
         raise InputError("the calibration set is empty: expected held-out inputs and their votes")
     smoothing = _common_smoothing(surrogate, votes, base, sigma, input_range)
-    _refuse_seen(surrogate, inputs, allow_seen)
+    seen = _seen_in_training(surrogate, inputs, allow_seen)
+    if not isinstance(surrogate, nn.Module):
+        raise InputError(f"expected the surrogate to be a torch.nn.Module, got {type(surrogate).__name__}")
     network, program = _frozen(surrogate, inputs)
     label, top_probability = top_prediction(network, inputs, batch_size)
     classes = surrogate_probabilities(network, inputs[:1], 1).shape[1]
@@ -123,7 +126,7 @@ def calibrate(
         smoothing=smoothing,
         calibration=calibration,
         evidence=evidence,
-        guarantee=surrogate_guarantee(calibration, smoothing, float(issued.mean())),
+        guarantee=surrogate_guarantee(calibration, smoothing, float(issued.mean()), seen),
         class_names=_class_names(class_names, classes),
     )
 
@@ -132,15 +135,16 @@ def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Prog
     """Return the surrogate in the form it is saved in, or a copy of it and a warning."""
     network = copy.deepcopy(surrogate.network if isinstance(surrogate, Surrogate) else surrogate)
     network = network.cpu().eval().requires_grad_(False)
-    sample = inputs[:4].repeat(2, *(1 for _ in inputs.shape[1:])).to(precision_of(network))
+    sample = torch.cat([inputs[:4], inputs[:1]])
     with evaluating(network):
+        check_batch_independence(network, inputs, "surrogate")
         expected = logits_of(network, sample, "surrogate")
     try:
-        program = Program.of(network, sample)
+        program = write_program(network, sample.to(precision_of(network), copy=True))
         frozen = program.module()
         with evaluating(frozen):
-            same = torch.allclose(frozen(sample), expected, rtol=1e-4, atol=1e-5, equal_nan=True)
-        if not same:
+            got = logits_of(frozen, sample, "program of the surrogate")
+        if not torch.allclose(got, expected, rtol=1e-4, atol=1e-5, equal_nan=True):
             raise NotAProgramError("its graph does not compute what the module computes")
     except NotAProgramError as reason:
         warnings.warn(
@@ -193,15 +197,17 @@ def _common_smoothing(
     return wanted
 
 
-def _refuse_seen(surrogate: nn.Module, inputs: torch.Tensor, allow_seen: bool) -> None:
-    if allow_seen or not isinstance(surrogate, Surrogate):
-        return
+def _seen_in_training(surrogate: nn.Module, inputs: torch.Tensor, allow_seen: bool) -> int:
+    """Return how many calibration inputs the surrogate was trained on; refuse any unless allowed."""
+    if not isinstance(surrogate, Surrogate):
+        return 0
     seen = sum(digest in surrogate.seen for digest in input_digests(inputs))
-    if seen:
+    if seen and not allow_seen:
         raise MismatchError(
             f"{seen} of {len(inputs)} calibration inputs were used to train the surrogate: the guarantee "
             f"needs held-out inputs (allow_seen=True if equal inputs occur naturally in this data)"
         )
+    return seen
 
 
 def _class_names(names: tuple[str, ...] | list[str] | None, classes: int) -> tuple[str, ...]:

@@ -35,15 +35,21 @@ def read_inputs(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
         if suffix in IMAGES:
             values = _read_image(path, shape, input_range)
         elif suffix in ARRAYS:
-            values = np.load(path, allow_pickle=False)
-            values = values[None] if values.shape == shape else values
+            values = _read_array(path, shape)
         else:
             raise InputError(f"expected a file of kind {', '.join(IMAGES + ARRAYS)}")
         return as_inputs(values, shape=shape, input_range=input_range, name="inputs")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except (OSError, ValueError, SyntaxError) as error:  # what Pillow and NumPy raise for broken files
-        raise InputError(f"{path} cannot be read: {error}") from None
+    except Exception as error:  # decoders raise many kinds for broken files
+        raise InputError(f"{path} cannot be read: {str(error) or type(error).__name__}") from None
+
+
+def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    values = np.load(path, allow_pickle=False)
+    if not isinstance(values, np.ndarray):
+        raise InputError("expected one array, got an archive of several")
+    return values[None] if values.shape == shape else values
 
 
 def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> np.ndarray[Any, Any]:
@@ -63,10 +69,11 @@ def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
             raise InputError(
                 f"expected an image of {width} x {height} pixels, got {image.size[0]} x {image.size[1]}"
             )
-        if image.mode not in ("L", "RGB", "P"):
+        if image.mode not in ("L", "RGB", "P") or "transparency" in image.info:
+            mode = f"{image.mode} with transparency" if "transparency" in image.info else image.mode
             raise InputError(
-                f"expected an 8-bit grey or RGB image, got mode {image.mode}: convert it first, so that it "
-                f"is clear what is certified"
+                f"expected an 8-bit grey or RGB image, got mode {mode}: convert it first, so that it is "
+                f"clear what is certified"
             )
         plain = image.convert("RGB") if image.mode == "P" else image
         pixels = np.atleast_3d(np.asarray(plain, dtype=np.float32) / np.float32(255))

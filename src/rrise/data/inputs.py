@@ -34,7 +34,7 @@ def as_inputs(
     input_range: InputRange = (0.0, 1.0),
     name: str = "images",
 ) -> torch.Tensor:
-    """Return a batch `[inputs, *shape]` as a float32 tensor on the CPU, or say what is wrong with it.
+    """Return a copy of a batch `[inputs, *shape]` as a float32 tensor on the CPU, or say what is wrong.
 
     >>> as_inputs(np.zeros((2, 3), dtype=np.uint8))
     Traceback (most recent call last):
@@ -43,8 +43,10 @@ def as_inputs(
     array = _as_array(values, name)
     _check_dtype(array, input_range, name)
     _check_shape(array, shape, name)
-    _check_values(array, input_range, name)
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+    with np.errstate(over="ignore"):
+        single = np.array(array, dtype=np.float32, order="C")
+    _check_values(single, input_range, name)
+    return torch.from_numpy(single)
 
 
 def input_digests(inputs: torch.Tensor) -> list[bytes]:
@@ -103,7 +105,9 @@ def _check_values(array: np.ndarray[Any, Any], input_range: InputRange, name: st
     if not (np.isfinite(low) and np.isfinite(high)):  # NaN and infinities reach the extremes
         first = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(axis=1)))
         raise InputError(f"expected finite {name}, got NaN or infinity in input {first}")
-    if input_range is not None and not (input_range[0] <= low and high <= input_range[1]):
+    if input_range is not None and not (
+        np.float32(input_range[0]) <= low <= high <= np.float32(input_range[1])
+    ):
         raise InputError(
             f"expected {name} in {describe_range(input_range)}, got values from {low:g} to {high:g}"
         )

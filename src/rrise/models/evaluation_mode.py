@@ -37,13 +37,18 @@ def device_of(module: nn.Module) -> torch.device:
     return torch.device("cpu")
 
 
-def logits_of(module: nn.Module, inputs: torch.Tensor, name: str) -> torch.Tensor:
-    """Return the `[inputs, K]` logits of a batch, or say in a sentence why there are none."""
-    batch = inputs.to(device_of(module), precision_of(module))
+def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool = True) -> torch.Tensor:
+    """Return the `[inputs, K]` logits of a batch, or say in a sentence why there are none.
+
+    The module gets a copy, for it may change what it is given; `copy=False` spares that.
+    """
+    if not isinstance(module, nn.Module):
+        raise InputError(f"expected the {name} to be a torch.nn.Module, got {type(module).__name__}")
+    batch = inputs.to(device_of(module), precision_of(module), copy=copy)
     try:
         logits = module(batch)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except Exception as error:  # a user's module may raise anything
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"the {name} could not take inputs of shape {tuple(inputs.shape)}: {reason}"
         ) from error
@@ -53,3 +58,26 @@ def logits_of(module: nn.Module, inputs: torch.Tensor, name: str) -> torch.Tenso
     if logits.shape[1] < 2:
         raise InputError(f"expected the {name} to tell at least 2 classes apart, got {logits.shape[1]}")
     return logits
+
+
+def check_batch_independence(module: nn.Module, inputs: torch.Tensor, name: str) -> int:
+    """Refuse a module whose answer to an input depends on the rest of its batch; return the classes.
+
+    Batch statistics at evaluation time do that. What such a module answers is no function of the input,
+    and there is nothing to certify.
+    """
+    alone = logits_of(module, inputs[:1], name)
+    together = logits_of(module, torch.cat([inputs[:8], inputs[:1] / 2]), name)
+    if together.shape[1] != alone.shape[1]:
+        raise InputError(
+            f"expected the {name} to return as many logits for one input as for several, got "
+            f"{alone.shape[1]} and {together.shape[1]}"
+        )
+    scale = together.abs().max().nan_to_num(0.0, 0.0, 0.0)
+    tolerance = float(scale) * (1e-3 if alone.dtype in (torch.float32, torch.float64) else 0.1) + 1e-6
+    if bool(((together[:1] - alone).abs() > tolerance).any()):
+        raise InputError(
+            f"the {name} answers an input differently when other inputs are in its batch (batch statistics "
+            f"in evaluation mode?): there is no function of the input to certify"
+        )
+    return alone.shape[1]

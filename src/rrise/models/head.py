@@ -56,7 +56,7 @@ def features_before(
         with torch.no_grad():
             for batch in inputs.split(batch_size):
                 caught.clear()
-                logits = module(batch)
+                logits = module(batch.clone())
                 if len(caught) != 1 or len(caught[0]) != 1 or not isinstance(caught[0][0], torch.Tensor):
                     return None
                 feature = caught[0][0]

@@ -1,36 +1,34 @@
 """A classifier as a program: its graph in JSON, its weights beside it, no Python code and no pickle.
 
-`torch.export` turns a module into a list of calls of ATen operators. This file writes that list as
-plain JSON and builds a module from it again, so that a certifier folder works on a machine that does
-not have the class of the user's model. Only operators of the `aten` namespace that leave files alone,
-and a few functions on integers, are ever looked up by name: a folder cannot make its reader run
-anything else.
+    {"format": 1, "input": "x", "weights": {"w": "head.weight"}, "output": "linear",
+     "calls": [{"name": "linear", "target": "aten.linear.default",
+                "args": [{"node": "x"}, {"node": "w"}], "kwargs": {}}]}
+
+A program is interpreted call by call; no source code is made from it. Only ATen operators that compute
+tensors from their arguments, and a few functions on integers, are ever looked up, and only keywords that
+the operator has are passed. That keeps a folder from running code; it does not make a hostile one harmless
+(an operator can be given arguments that crash the process).
 """
 
 import operator
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import fx, nn
-from torch.export.graph_signature import InputKind, OutputKind
+from torch import nn
 
 from rrise.errors import FolderError
 from rrise.files import Json
 
 FORMAT = 1
 
-_INTEGER_FUNCTIONS: dict[str, Callable[..., Any]] = {
+INTEGER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "getitem")
 }
-_FILE_OPERATORS = {"save", "from_file"}
-_TORCH_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format)
-
-
-class NotAProgramError(Exception):
-    """The module cannot be written as a program; the message says why."""
+TORCH_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format)
+_FORBIDDEN = {"save", "from_file"}
+_RESULTS = {"Tensor", "List[Tensor]", "int", "SymInt"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,146 +38,131 @@ class Program:
     graph: Json
     weights: dict[str, torch.Tensor]
 
-    @classmethod
-    def of(cls, module: nn.Module, sample: torch.Tensor) -> "Program":
-        """Write a module in evaluation mode, for batches of any size; `sample` holds two inputs or more."""
-        batch = torch.export.Dim("batch", min=1)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                exported = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},))
-        except Exception as error:  # the exporter raises many kinds, none of them documented
-            raise NotAProgramError(str(error).strip().splitlines()[0]) from error
-        sources, weights = _sources_and_weights(exported)
-        outputs = exported.graph_signature.output_specs
-        if len(outputs) != 1 or outputs[0].kind != OutputKind.USER_OUTPUT:
-            raise NotAProgramError("it changes its own buffers, or returns more than the logits")
-        nodes = [_write_node(node, sources) for node in exported.graph.nodes]
-        return cls({"format": FORMAT, "nodes": nodes}, weights)
-
     def module(self) -> nn.Module:
         """Build the module that the program describes; anything unknown in it is a `FolderError`."""
         if self.graph.get("format") != FORMAT:
             raise FolderError(f"expected a program of format {FORMAT}, got {self.graph.get('format')!r}")
-        root = nn.Module()
-        attributes = {name: f"weight_{index}" for index, name in enumerate(self.weights)}
-        for name, tensor in self.weights.items():
-            root.register_buffer(attributes[name], tensor)
-        graph = fx.Graph()
-        built: dict[str, fx.Node] = {}
         try:
-            for node in self.graph["nodes"]:
-                built[node["name"]] = _read_node(graph, node, attributes, built)
-            graph.lint()
+            return _Interpreter(self.graph, self.weights).eval()
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise FolderError(f"the program of the surrogate is damaged or edited ({error})") from None
-        return fx.GraphModule(root, graph).eval()
 
 
-def _sources_and_weights(exported: Any) -> tuple[dict[str, str | None], dict[str, torch.Tensor]]:
-    """Return, for each placeholder, the name of the weight it stands for (None: the input), and weights."""
-    sources: dict[str, str | None] = {}
-    weights: dict[str, torch.Tensor] = {}
-    for spec in exported.graph_signature.input_specs:
-        if spec.kind == InputKind.USER_INPUT:
-            sources[spec.arg.name] = None
-        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            name = str(spec.target)
-            known = exported.state_dict if name in exported.state_dict else exported.constants
-            sources[spec.arg.name], weights[name] = name, known[name].detach()
-        else:
-            raise NotAProgramError(f"it has an input of kind {spec.kind.name}")
-    return sources, weights
+def is_allowed(target: Any) -> bool:
+    """Tell whether a program may call this: a public ATen operator that returns tensors or sizes."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return False
+    name = target._opname
+    results = [str(result.type) for result in target._schema.returns]
+    return name not in _FORBIDDEN and not name.startswith("_") and bool(results) and set(results) <= _RESULTS
 
 
-def _write_node(node: fx.Node, sources: dict[str, str | None]) -> Json:
-    if node.op == "placeholder":
-        return {
-            "name": node.name,
-            "op": "weight" if sources[node.name] else "input",
-            "target": sources[node.name],
-        }
-    if node.op == "output":
-        return {"name": node.name, "op": "output", "args": _write(node.args[0])}
-    if node.op != "call_function":
-        raise NotAProgramError(f"its graph has a {node.op} of {node.target}")
-    return {
-        "name": node.name,
-        "op": "call",
-        "target": _write_target(node.target),
-        "args": [_write(argument) for argument in node.args],
-        "kwargs": {key: _write(argument) for key, argument in node.kwargs.items()},
-    }
+@dataclass(frozen=True)
+class _Node:
+    """A reference to the result of an earlier call."""
+
+    name: str
 
 
-def _write_target(target: Any) -> str:
-    if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
-        return f"aten.{target._opname}.{target._overloadname}"
-    for name, function in _INTEGER_FUNCTIONS.items():
-        if target is function:
-            return f"operator.{name}"
-    raise NotAProgramError(f"it calls {target}, which is not an ATen operator")
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    function: Callable[..., Any]
+    args: list[Any]
+    kwargs: dict[str, Any]
+    finished: tuple[str, ...]
+    """Results that no later call needs."""
 
 
-def _write(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        if isinstance(value, float) and value in (float("inf"), float("-inf")):
-            return {"float": str(value)}
-        return value
-    if isinstance(value, fx.Node):
-        return {"node": value.name}
-    if isinstance(value, list | tuple):
-        return [_write(item) for item in value]
-    if isinstance(value, _TORCH_CONSTANTS):
-        return {"torch": str(value).removeprefix("torch.")}
-    if isinstance(value, torch.device):
-        return {"device": "cpu"}
-    raise NotAProgramError(f"its graph holds a {type(value).__name__}")
+class _Interpreter(nn.Module):
+    """Runs the calls of a program in order."""
+
+    def __init__(self, graph: Json, weights: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        self._input, self._output = str(graph["input"]), str(graph["output"])
+        self._weights: dict[str, str] = {}
+        for index, (name, weight) in enumerate(graph["weights"].items()):
+            self._weights[name] = f"weight_{index}"
+            self.register_buffer(f"weight_{index}", weights[weight])
+        self._calls = _read_calls(graph["calls"], {self._input, *self._weights}, self._output)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the logits."""
+        results: dict[str, Any] = {name: self._buffers[buffer] for name, buffer in self._weights.items()}
+        results[self._input] = images
+        for call in self._calls:
+            arguments = _filled_in(call.args, results)
+            keywords = {name: _filled_in(value, results) for name, value in call.kwargs.items()}
+            results[call.name] = call.function(*arguments, **keywords)
+            for name in call.finished:
+                del results[name]
+        logits: torch.Tensor = results[self._output]
+        return logits
 
 
-def _read_node(graph: fx.Graph, node: Json, attributes: dict[str, str], built: dict[str, fx.Node]) -> fx.Node:
-    match node["op"]:
-        case "input":
-            return graph.placeholder("images")
-        case "weight":
-            return graph.get_attr(attributes[node["target"]])
-        case "output":
-            output: fx.Node = graph.output(_read(node["args"], built)[0])
-            return output
-        case "call":
-            arguments = tuple(_read(argument, built) for argument in node["args"])
-            keywords = {str(key): _read(argument, built) for key, argument in node["kwargs"].items()}
-            return graph.call_function(_read_target(node["target"]), arguments, keywords)
-    raise ValueError(f"unknown node {node['op']!r}")
+def _read_calls(calls: list[Json], known: set[str], output: str) -> list[_Call]:
+    read: list[tuple[str, Callable[..., Any], list[Any], dict[str, Any]]] = []
+    last_use: dict[str, int] = {}
+    results: set[str] = set()
+    for position, call in enumerate(calls):
+        uses: list[str] = []
+        args = [_read(argument, uses) for argument in call["args"]]
+        kwargs = {str(name): _read(argument, uses) for name, argument in call["kwargs"].items()}
+        if unknown := [name for name in uses if name not in known | results]:
+            raise ValueError(f"{call['name']} uses {unknown[0]}, which no call before it made")
+        if call["name"] in known | results:
+            raise ValueError(f"{call['name']} is made twice")
+        read.append((str(call["name"]), _function(call["target"], kwargs), args, kwargs))
+        results.add(call["name"])
+        last_use.update(dict.fromkeys(uses, position))
+    if output not in results:
+        raise ValueError(f"no call makes the output {output}")
+    ends: dict[int, list[str]] = {}
+    for name, position in last_use.items():
+        if name in results and name != output:
+            ends.setdefault(position, []).append(name)
+    return [_Call(*parts, tuple(ends.get(position, ()))) for position, parts in enumerate(read)]
 
 
-def _read_target(target: str) -> Callable[..., Any]:
+def _function(target: str, kwargs: dict[str, Any]) -> Callable[..., Any]:
     namespace, name, *overload = target.split(".")
-    if namespace == "operator":
-        return _INTEGER_FUNCTIONS[name]
+    if namespace == "operator" and not kwargs:
+        return INTEGER_FUNCTIONS[name]
     if namespace != "aten" or len(overload) != 1:
         raise ValueError(f"{target} is not an ATen operator")
     found = getattr(getattr(torch.ops.aten, name), overload[0])
-    if not isinstance(found, torch._ops.OpOverload) or name in _FILE_OPERATORS:
-        raise TypeError(f"{target} is not an ATen operator")
-    return found
+    if not is_allowed(found):
+        raise ValueError(f"{target} is not an operator that a program may call")
+    if unknown := set(kwargs) - {argument.name for argument in found._schema.arguments}:
+        raise ValueError(f"{target} has no argument {sorted(unknown)[0]!r}")
+    function: Callable[..., Any] = found
+    return function
 
 
-def _read(value: Any, built: dict[str, fx.Node]) -> Any:
+def _read(value: Any, uses: list[str]) -> Any:
     if isinstance(value, list):
-        return [_read(item, built) for item in value]
+        return [_read(item, uses) for item in value]
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
     match kind:
         case "node":
-            return built[content]
+            uses.append(str(content))
+            return _Node(str(content))
         case "float":
             return float(content)
         case "device":
             return torch.device("cpu")
         case "torch":
             constant = getattr(torch, content)
-            if isinstance(constant, _TORCH_CONSTANTS):
+            if isinstance(constant, TORCH_CONSTANTS):
                 return constant
     raise ValueError(f"unknown value {value!r}")
+
+
+def _filled_in(value: Any, results: dict[str, Any]) -> Any:
+    if isinstance(value, _Node):
+        return results[value.name]
+    if isinstance(value, list):
+        return [_filled_in(item, results) for item in value]
+    return value

@@ -1,6 +1,5 @@
 """The demo: the whole pipeline of the paper on scikit-learn's handwritten digits."""
 
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +17,7 @@ from rrise.certifiers.surrogate import Certifier, calibrate
 from rrise.data.catalogue import Dataset, load_digits
 from rrise.data.inputs import input_digests, inputs_fingerprint
 from rrise.data.splits import Indices, split_indices
-from rrise.errors import MismatchError
+from rrise.errors import RriseError
 from rrise.evaluation.costs import Costs
 from rrise.evaluation.results import Evaluation
 from rrise.evaluation.writing import write_evaluation
@@ -28,7 +27,7 @@ from rrise.models.fingerprint import fingerprint
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.progress import progress_bar
 from rrise.runs.settings import DemoSettings
-from rrise.runs.steps import RECIPE, open_run, run_step
+from rrise.runs.steps import RECIPE, open_run, remove, run_step
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
 from rrise.training.loop import TrainingHistory, TrainingSettings
@@ -105,9 +104,9 @@ class _Demo:
         store = VoteStore(self.folder / "votes" / name, base, self.inputs(split), plan)
         try:
             store.prepare()
-        except MismatchError as difference:
+        except RriseError as difference:
             self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
-            shutil.rmtree(store.folder)
+            remove(store.folder)
         if store.finished():
             self.console.print(f"[dim]votes/{name}: up to date")
             return store.collect()

@@ -2,39 +2,53 @@
 
 import fcntl
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rrise.errors import FolderError
-from rrise.files import Json, new_folder, read_json, sha256_of_file, write_json
+from rrise.files import TEMPORARY, Json, new_folder, read_signed_json, sha256_of_file, write_signed_json
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
+LOCK = ".lock"
+CONTENTS = (RECIPE, "splits.json", "base", "votes", "surrogate", "certifier", "evaluation")
 
 
 @contextmanager
 def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
-    """Hold a run folder for one process; leftovers of one that was killed are cleared away.
+    """Hold a run folder for one process; what a killed one left half done is cleared away.
 
-    `fresh` empties it first. A folder with other things in it is refused.
+    `fresh` removes the run's own files first. A folder with other things than a run in it is refused.
     """
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file: choose another name for the run folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / ".lock").exists():
-        raise FolderError(f"{folder} holds other things than a run: choose another name with --out")
+    if folder.is_dir() and not (folder / RECIPE).exists():
+        others = [path.name for path in folder.iterdir() if path.name != LOCK and TEMPORARY not in path.name]
+        if others:
+            raise FolderError(f"{folder} holds other things than a run ({others[0]}): choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    with (folder / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FolderError(
-                f"another process is working in {folder}: wait for it, or choose --out"
-            ) from None
-        for path in folder.iterdir():
-            if path.name != ".lock" and (fresh or path.name.startswith(".")):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            raise FolderError(f"another process is working in {folder}: wait, or choose --out") from None
+        for path in folder.rglob(f"{TEMPORARY}*"):
+            remove(path)
+        for name in CONTENTS if fresh else ():
+            remove(folder / name)
         yield
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there, in one step: it loses its name before its content."""
+    if path.is_dir():
+        doomed = Path(tempfile.mkdtemp(dir=path.parent, prefix=TEMPORARY))
+        path.replace(doomed / "it")
+        shutil.rmtree(doomed)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[Json, bool]:
@@ -50,18 +64,18 @@ def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[
         result = make(new)
         written = sorted(path for path in new.rglob("*") if path.is_file())
         files = {str(path.relative_to(new)): sha256_of_file(path) for path in written}
-        write_json(new / MANIFEST, {"inputs": inputs, "result": result, "files": files})
+        write_signed_json(new / MANIFEST, {"inputs": inputs, "result": result, "files": files})
     return result, True
 
 
 def _finished(folder: Path, inputs: Json) -> Json | None:
     try:
-        manifest = read_json(folder / MANIFEST)
+        manifest = read_signed_json(folder / MANIFEST)
     except FolderError:
         return None
-    if manifest.get("inputs") != inputs:
+    if manifest["inputs"] != inputs:
         return None
-    for name, checksum in manifest.get("files", {}).items():
+    for name, checksum in manifest["files"].items():
         path = folder / name
         if not path.is_file() or sha256_of_file(path) != checksum:
             return None

@@ -27,12 +27,13 @@ def clopper_pearson_lower(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
     [0.0, 0.7411]
     """
     successes, trials = _counts(k, n)
-    check_level(alpha, "alpha")
+    alpha = check_level(alpha, "alpha")
     bound = _by_distinct_pair(
         lambda s, t: special.betaincinv(np.maximum(s, 1), t - s + 1, alpha), successes, trials
     )
-    bound = np.where(successes == 0, 0.0, bound)
-    return np.asarray(np.where(successes == trials, alpha ** (1.0 / trials), bound))[()]
+    bound = np.where((successes == 0) | np.isnan(bound), 0.0, bound)  # SciPy has no answer below 1e-140
+    unanimous = np.minimum(alpha ** (1.0 / trials), np.nextafter(1.0, 0.0))
+    return np.asarray(np.where(successes == trials, unanimous, bound))[()]
 
 
 def clopper_pearson_upper(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[np.float64]:
@@ -42,12 +43,12 @@ def clopper_pearson_upper(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
     [0.2589, 1.0]
     """
     successes, trials = _counts(k, n)
-    check_level(alpha, "alpha")
+    alpha = check_level(alpha, "alpha")
     bound = _by_distinct_pair(
         lambda s, t: special.betainccinv(s + 1, np.maximum(t - s, 1), alpha), successes, trials
     )
     bound = np.where(successes == 0, -np.expm1(np.log(alpha) / trials), bound)
-    return np.asarray(np.where(successes == trials, 1.0, bound))[()]
+    return np.asarray(np.where((successes == trials) | np.isnan(bound), 1.0, bound))[()]
 
 
 def clopper_pearson_interval(
@@ -58,14 +59,19 @@ def clopper_pearson_interval(
     >>> [float(end.round(4)) for end in clopper_pearson_interval(5, 10, 0.05)]
     [0.1871, 0.8129]
     """
-    check_level(alpha, "alpha")
+    alpha = check_level(alpha, "alpha")
     return clopper_pearson_lower(k, n, alpha / 2), clopper_pearson_upper(k, n, alpha / 2)
 
 
-def check_level(value: float, name: str) -> None:
-    """Refuse a failure level outside the open interval (0, 1)."""
-    if not 0.0 < value < 1.0:  # NaN fails too
+def check_level(value: float, name: str) -> float:
+    """Return a failure level as a float, refusing one outside the open interval (0, 1)."""
+    try:
+        level = float(value)
+    except (TypeError, ValueError):
+        raise SettingError(f"expected {name} to be a number, got {value!r}") from None
+    if not 0.0 < level < 1.0:  # NaN fails too
         raise SettingError(f"expected {name} strictly between 0 and 1, got {value}")
+    return level
 
 
 def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
@@ -89,7 +95,11 @@ def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
 
 
 def _counts(k: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    successes, trials = np.broadcast_arrays(np.asarray(k, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    try:
+        arrays = [np.asarray(values, dtype=np.float64) for values in (k, n)]
+    except (TypeError, ValueError):
+        raise SettingError(f"expected whole numbers for k and n, got {k!r} and {n!r}") from None
+    successes, trials = np.broadcast_arrays(*arrays)
     for name, values in (("k", successes), ("n", trials)):
         if not np.all(np.isfinite(values)) or np.any(values != np.floor(values)):
             raise SettingError(f"expected whole numbers for {name}, got {_first_bad_count(values)}")

@@ -92,6 +92,8 @@ def fit_calibration(
     lower = clopper_pearson_lower(counts, n, float(exact_beta))
     ceiling = float(clopper_pearson_lower(n, n, float(exact_beta)))
     residual = chosen.residual(q, lower, ceiling)
+    if not np.all(np.isfinite(residual)):
+        raise InputError("a calibration score is not finite: there is no offset to be had from it")
     offset = max(0.0, float(np.partition(residual, rank - 1)[rank - 1]))
     calibration = Calibration(score, offset, rank, q.size, n, beta=exact_beta, gamma=gamma)
     return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual)

@@ -1,6 +1,7 @@
 """The rank of split conformal prediction, in exact arithmetic."""
 
 import math
+import operator
 from decimal import Decimal
 from fractions import Fraction
 from typing import SupportsIndex
@@ -21,7 +22,7 @@ def exact_level(value: Level, name: str) -> Fraction:
     """
     try:
         level = Fraction(value if isinstance(value, Fraction | Decimal) else str(value))
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, ZeroDivisionError):
         raise SettingError(f"expected {name} to be a number, got {value!r}") from None
     if not 0 < level < 1:
         raise SettingError(f"expected {name} strictly between 0 and 1, got {value}")
@@ -42,7 +43,10 @@ def conformal_rank(m: SupportsIndex, gamma: Level) -> int:
     Traceback (most recent call last):
     rrise.errors.SettingError: 18 calibration inputs are too few for gamma=0.05: use at least 19
     """
-    size = int(m.__index__())
+    try:
+        size = operator.index(m)
+    except TypeError:
+        raise SettingError(f"expected a whole number of calibration inputs, got {m!r}") from None
     if size < 1:
         raise SettingError("the calibration set is empty: there is no score to take a rank of")
     level = exact_level(gamma, "gamma")

@@ -17,7 +17,7 @@ def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
     >>> certified_radius([0.3, 0.5, 0.9, 0.99], sigma=0.25).round(4).tolist()
     [0.0, 0.0, 0.3204, 0.5816]
     """
-    check_sigma(sigma)
+    sigma = check_sigma(sigma)
     bound = np.asarray(p, dtype=np.float64)
     if np.any(np.isnan(bound)):
         raise SettingError("expected probabilities to certify, got NaN")
@@ -28,7 +28,12 @@ def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
     return np.asarray(np.where(bound > 0.5, sigma * special.ndtri(np.maximum(bound, 0.5)), 0.0))[()]
 
 
-def check_sigma(sigma: float) -> None:
-    """Refuse a noise level that is not a positive finite number."""
-    if not (np.isfinite(sigma) and sigma > 0):
+def check_sigma(sigma: float) -> float:
+    """Return a noise level as a float, refusing one that is not a positive finite number."""
+    try:
+        level = float(sigma)
+    except (TypeError, ValueError):
+        raise SettingError(f"expected a positive noise level sigma, got {sigma!r}") from None
+    if not (np.isfinite(level) and level > 0):
         raise SettingError(f"expected a positive noise level sigma, got {sigma}")
+    return level

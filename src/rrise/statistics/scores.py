@@ -66,7 +66,8 @@ def _probit_residual(top_probability: Array, lower: Array, ceiling: float) -> Ar
 
 def _probit_bound(top_probability: Array, offset: float, ceiling: float) -> Array:
     shifted = _probit(top_probability, ceiling) - offset
-    return np.where(shifted <= -PROBIT_LIMIT, 0.0, special.ndtr(shifted))
+    bound = np.minimum(special.ndtr(shifted), ceiling)  # inverting the probit may gain a last bit
+    return np.where(shifted <= -PROBIT_LIMIT, 0.0, bound)
 
 
 SCORES = {

@@ -70,7 +70,7 @@ def train(
     best_value, best_weights = math.inf, copy.deepcopy(module.state_dict())
     for epoch in range(1, settings.epochs + 1):
         total = 0.0
-        for batch in torch.from_numpy(shuffle.permutation(size)).split(settings.batch_size):
+        for batch in _batches(torch.from_numpy(shuffle.permutation(size)), settings.batch_size):
             optimizer.zero_grad(set_to_none=True)
             loss = loss_of(batch)
             if not math.isfinite(value := loss.item()):
@@ -90,6 +90,14 @@ def train(
         raise RriseError(f"training stopped: no epoch had a finite {select_by}")
     module.load_state_dict(best_weights)
     return history
+
+
+def _batches(order: torch.Tensor, batch_size: int) -> list[torch.Tensor]:
+    """Deal examples into batches; a last one of a single example, which batch norm cannot take, joins."""
+    batches = list(order.split(batch_size))
+    if len(batches) > 1 and len(batches[-1]) == 1 < batch_size:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
 
 
 def _rate(epoch: int, settings: TrainingSettings) -> float:

@@ -51,25 +51,44 @@ class Smoothing:
 
 
 class Votes(np.ndarray[Any, np.dtype[np.int64]]):
-    """Class counts `[inputs, K]` as an ordinary int64 array, with the `smoothing` they estimate.
+    """Class counts `[inputs, K]` as an int64 array that knows the `smoothing` they estimate.
 
-    Picking inputs (`votes[10:20]`) keeps the smoothing; arithmetic gives plain arrays.
+    `stream` names the noise they were drawn with. Picking inputs (`votes[10:20]`, `votes[mask]`) keeps both;
+    anything else gives counts of unknown origin. The array is read-only; `np.array(votes)` is a plain copy.
     """
 
     smoothing: Smoothing | None
+    stream: tuple[int, str] | None
 
-    def __new__(cls, counts: NDArray[np.int64], smoothing: Smoothing) -> "Votes":
-        """Attach a smoothing to counts, without a copy."""
-        votes = np.asarray(counts, dtype=np.int64).view(cls)
-        votes.smoothing = smoothing
+    def __new__(
+        cls, counts: NDArray[np.int64], smoothing: Smoothing, stream: tuple[int, str] | None = None
+    ) -> "Votes":
+        """Attach a smoothing to a copy of the counts."""
+        votes = np.array(counts, dtype=np.int64).view(cls)
+        votes.smoothing, votes.stream = smoothing, stream
+        votes.flags.writeable = False
         return votes
 
     def __array_finalize__(self, source: Any) -> None:
-        self.smoothing = getattr(source, "smoothing", None)
+        self.smoothing, self.stream = None, None
+
+    def __getitem__(self, key: Any) -> Any:
+        picked = super().__getitem__(key)
+        rows_only = isinstance(picked, Votes) and not isinstance(key, tuple)
+        if rows_only and picked.ndim == self.ndim == 2 and picked.shape[1] == self.shape[1]:
+            picked.smoothing, picked.stream = self.smoothing, self.stream
+            picked.flags.writeable = False
+        return picked
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        plain = [value.view(np.ndarray) if isinstance(value, Votes) else value for value in inputs]
+        plain = [_plain(value) for value in inputs]
+        if "out" in keywords:
+            keywords["out"] = tuple(_plain(value) for value in keywords["out"])
         return getattr(ufunc, method)(*plain, **keywords)
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Votes) else value
 
 
 def check_votes(votes: Any, inputs: int, classes: int | None = None) -> tuple[NDArray[np.int64], int]:

@@ -1,11 +1,13 @@
 """The noise-vote engine: the base classifier under Gaussian noise, many inputs to a batch.
 
-Determinism: votes depend on the seed, the split's name, the shard and the block alone. Inputs are dealt
-into shards of `SHARD` in their order and the n noise draws of an input into blocks of `BLOCK`; each
-(shard, block) has a random stream of its own. Batch size, interruption and everything else leave the
-noise as it is.
+Determinism: the noise depends on the seed, the split's name, the shard with its inputs, and the block
+alone. Inputs are dealt into shards of `SHARD` in their order and the n noise draws of an input into blocks
+of `BLOCK`; each (shard, block) has a random stream of its own. Batch size and interruption leave the noise
+as it is; a CPU and a GPU draw different noise. Other inputs get other noise, so the votes of different
+sets are independent under the same seed and split too.
 """
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import InputRange, as_inputs, check_input_range
+from rrise.data.inputs import InputRange, as_inputs, check_input_range, inputs_fingerprint
 from rrise.errors import InputError, SettingError
-from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
+from rrise.models.evaluation_mode import (
+    check_batch_independence,
+    device_of,
+    evaluating,
+    logits_of,
+    precision_of,
+)
 from rrise.models.fingerprint import fingerprint
 from rrise.seeds import derive_seed
 from rrise.statistics import check_sigma
@@ -45,10 +53,17 @@ class VotePlan:
     input_range: InputRange = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_sigma(self.sigma)
+        object.__setattr__(self, "sigma", check_sigma(self.sigma))
         object.__setattr__(self, "input_range", check_input_range(self.input_range))
+        for name in ("n", "seed"):
+            object.__setattr__(self, name, _whole_number(getattr(self, name), name))
         if self.n < 1:
             raise SettingError(f"expected at least 1 vote per input, got n={self.n}")
+
+    @property
+    def stream(self) -> tuple[int, str]:
+        """What names the random stream: votes of the same inputs with the same stream share noise."""
+        return self.seed, self.split
 
     def smoothing(self, base: nn.Module) -> Smoothing:
         """Return the smoothed classifier these votes estimate."""
@@ -72,7 +87,8 @@ def collect_votes(
 
     Each copy is `clip(x + e)` with `e ~ N(0, sigma^2 I)` in input space, clipped to `input_range`
     (None: not clipped). Row i of the result is a draw from Multinomial(n, p(· | x_i, sigma)), and rows
-    are independent. The votes of different calls are independent if their `seed` or `split` differ.
+    are independent. Votes of the same inputs are independent if `seed` or `split` differ; otherwise the
+    smaller collection is a part of the larger one.
 
     >>> base = nn.Linear(2, 3)
     >>> votes = collect_votes(base, np.full((4, 2), 0.5), sigma=0.25, n=100, seed=1)
@@ -83,11 +99,12 @@ def collect_votes(
     inputs = as_inputs(images, input_range=plan.input_range)
     if len(inputs) == 0:
         raise InputError("expected at least one input to vote on, got none")
+    smoothing = plan.smoothing(base)
     counts = [
         vote_shard(base, shard, plan, index, batch_size=batch_size, on_progress=on_progress)
         for index, shard in shards_of(inputs)
     ]
-    return Votes(np.concatenate(counts), plan.smoothing(base))
+    return Votes(np.concatenate(counts), smoothing, plan.stream)
 
 
 def shards_of(inputs: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
@@ -108,18 +125,20 @@ def vote_shard(
     if batch_size < 1:
         raise SettingError(f"expected a batch size of at least 1, got {batch_size}")
     with evaluating(base):
-        classes = logits_of(base, inputs[:1], "base classifier").shape[1]
+        classes = check_batch_independence(base, inputs, "base classifier")
+        content = inputs_fingerprint(inputs)
         counts = torch.zeros(len(inputs) * classes, dtype=torch.int64, device=device_of(base))
         for block, start in enumerate(range(0, plan.n, BLOCK)):
             draws = min(BLOCK, plan.n - start)
-            stream = _NoiseStream(derive_seed(plan.seed, "votes", plan.split, shard, block), device_of(base))
+            seed = derive_seed(plan.seed, "votes", plan.split, shard, content, block)
+            stream = _NoiseStream(seed, device_of(base))
             together = max(1, batch_size // draws)
             for first in range(0, len(inputs), together):
                 group = inputs[first : first + together].to(device_of(base))
                 noisy = _noisy_copies(group, draws, plan, stream)
                 owners = torch.arange(first, first + len(group), device=noisy.device).repeat_interleave(draws)
                 for batch, owner in zip(noisy.split(batch_size), owners.split(batch_size), strict=True):
-                    answers = _answers(base, batch, owner, shard)
+                    answers = _answers(base, batch, classes, shard * SHARD + owner)
                     counts += torch.bincount(owner * classes + answers, minlength=counts.numel())
                 if on_progress is not None:
                     on_progress(len(noisy))
@@ -158,11 +177,21 @@ def _noisy_copies(group: torch.Tensor, draws: int, plan: VotePlan, stream: _Nois
     return noisy.flatten(0, 1)
 
 
-def _answers(base: nn.Module, batch: torch.Tensor, owner: torch.Tensor, shard: int) -> torch.Tensor:
-    logits = base(batch.to(precision_of(base)))
+def _answers(base: nn.Module, batch: torch.Tensor, classes: int, indices: torch.Tensor) -> torch.Tensor:
+    """Return the class of each noisy input: the lowest among equals; NaN is an error naming the input."""
+    logits = logits_of(base, batch, "base classifier", copy=False)
+    if logits.shape[1] != classes:
+        raise InputError(f"the base classifier returned {logits.shape[1]} logits after {classes} before")
     broken = torch.isnan(logits).any(dim=1)
     if bool(broken.any()):
-        index = shard * SHARD + int(owner[int(broken.int().argmax())])
+        index = int(indices[int(broken.int().argmax())])
         raise InputError(f"the base classifier returned NaN for a noisy copy of input {index}")
-    answers: torch.Tensor = logits.argmax(dim=1)  # the lowest class among equals
+    answers: torch.Tensor = logits.argmax(dim=1)
     return answers
+
+
+def _whole_number(value: int, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise SettingError(f"expected a whole number for {name}, got {value!r}") from None

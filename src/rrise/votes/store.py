@@ -12,7 +12,7 @@ from torch import nn
 
 from rrise.data.inputs import inputs_fingerprint
 from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, read_json, write_bytes, write_json
+from rrise.files import Json, read_signed_json, sha256_of_json, write_bytes, write_signed_json
 from rrise.votes.array import Smoothing, Votes
 from rrise.votes.engine import BATCH_SIZE, BLOCK, SHARD, OnProgress, VotePlan, shards_of, vote_shard
 
@@ -24,7 +24,7 @@ class VoteStore:
     """The votes of one split in one folder, collected once and read from then on.
 
     The manifest names the smoothed classifier, the plan and the inputs; a store is only ever continued
-    or read for exactly these.
+    or read for exactly these. Each shard carries the checksum of the manifest it belongs to and its place.
     """
 
     def __init__(self, folder: Path, base: nn.Module, inputs: torch.Tensor, plan: VotePlan) -> None:
@@ -45,10 +45,15 @@ class VoteStore:
             "inputs_sha256": inputs_fingerprint(inputs),
         }
 
+    @property
+    def identity(self) -> str:
+        """The checksum of the manifest."""
+        return sha256_of_json(self.manifest)
+
     def finished(self) -> bool:
         """Tell whether every shard is there and intact."""
         return all(
-            _read_shard(self._path(index), len(shard), self.plan.n) is not None
+            _read_shard(self.folder, self.identity, index, len(shard), self.plan.n) is not None
             for index, shard in shards_of(self._inputs)
         )
 
@@ -56,29 +61,27 @@ class VoteStore:
         """Open the folder, or create it; a folder of other votes is a `MismatchError`."""
         path = self.folder / MANIFEST
         if path.exists():
-            check_same_manifest(read_json(path), self.manifest, self.folder)
+            check_same_manifest(read_signed_json(path), self.manifest, self.folder)
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(path, self.manifest)
+            write_signed_json(path, self.manifest)
 
     def collect(self, *, batch_size: int = BATCH_SIZE, on_progress: OnProgress | None = None) -> Votes:
         """Return the votes, computing the shards that are missing or damaged."""
         self.prepare()
+        identity = self.identity
         counts = []
         for index, shard in shards_of(self._inputs):
-            stored = _read_shard(self._path(index), len(shard), self.plan.n)
+            stored = _read_shard(self.folder, identity, index, len(shard), self.plan.n)
             if stored is None:
                 stored = vote_shard(
                     self._base, shard, self.plan, index, batch_size=batch_size, on_progress=on_progress
                 )
-                _write_shard(self._path(index), stored)
+                _write_shard(self.folder, identity, index, stored)
             elif on_progress is not None:
                 on_progress(len(shard) * self.plan.n)
             counts.append(stored)
-        return Votes(np.concatenate(counts), self.smoothing)
-
-    def _path(self, index: int) -> Path:
-        return self.folder / f"shard-{index:05d}.parquet"
+        return Votes(np.concatenate(counts), self.smoothing, self.plan.stream)
 
 
 def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:
@@ -91,34 +94,45 @@ def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:
 
 def read_votes(folder: Path) -> Votes:
     """Read a finished collection."""
-    manifest = read_json(folder / MANIFEST)
+    manifest = read_signed_json(folder / MANIFEST)
+    identity = sha256_of_json(manifest)
+    inputs, size, n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
     counts = []
-    for index in range(-(-int(manifest["inputs"]) // int(manifest["shard"]))):
-        path = folder / f"shard-{index:05d}.parquet"
-        rows = min(int(manifest["shard"]), int(manifest["inputs"]) - index * int(manifest["shard"]))
-        stored = _read_shard(path, rows, int(manifest["n"]))
+    for index, start in enumerate(range(0, inputs, size)):
+        stored = _read_shard(folder, identity, index, min(size, inputs - start), n)
         if stored is None:
-            raise FolderError(f"the votes in {folder} are incomplete: {path.name} is missing or damaged")
+            name = _shard_path(folder, index).name
+            raise FolderError(f"the votes in {folder} are incomplete: {name} is missing or damaged")
         counts.append(stored)
-    return Votes(np.concatenate(counts), Smoothing.from_json(manifest["smoothing"]))
+    stream = (int(manifest["seed"]), str(manifest["split"]))
+    return Votes(np.concatenate(counts), Smoothing.from_json(manifest["smoothing"]), stream)
 
 
 def _flat(manifest: Json) -> Json:
     return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
 
 
-def _write_shard(path: Path, counts: NDArray[np.int64]) -> None:
+def _shard_path(folder: Path, index: int) -> Path:
+    return folder / f"shard-{index:05d}.parquet"
+
+
+def _write_shard(folder: Path, identity: str, index: int, counts: NDArray[np.int64]) -> None:
     column = pa.FixedSizeListArray.from_arrays(pa.array(counts.reshape(-1)), counts.shape[1])
+    table = pa.table({"votes": column}).replace_schema_metadata({"store": identity, "shard": str(index)})
     buffer = io.BytesIO()
-    pq.write_table(pa.table({"votes": column}), buffer, write_page_checksum=True)
-    write_bytes(path, buffer.getvalue())
+    pq.write_table(table, buffer, write_page_checksum=True)
+    write_bytes(_shard_path(folder, index), buffer.getvalue())
 
 
-def _read_shard(path: Path, rows: int, n: int) -> NDArray[np.int64] | None:
-    """Return the counts of a shard, or None where it is missing, damaged or not what was asked for."""
+def _read_shard(folder: Path, identity: str, index: int, rows: int, n: int) -> NDArray[np.int64] | None:
+    """Return the counts of a shard, or None where it is missing, damaged or of another store or place."""
     try:
-        column = pq.read_table(path, page_checksum_verification=True).column("votes").combine_chunks()
+        table = pq.read_table(_shard_path(folder, index), page_checksum_verification=True)
+        column = table.column("votes").combine_chunks()
     except (OSError, pa.ArrowException, KeyError):
+        return None
+    metadata = table.schema.metadata or {}
+    if (metadata.get(b"store"), metadata.get(b"shard")) != (identity.encode(), str(index).encode()):
         return None
     flat: NDArray[np.int64] = column.flatten().to_numpy()
     if len(column) != rows or flat.size == 0:
