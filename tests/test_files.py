@@ -71,9 +71,9 @@ def test_an_interrupt_between_the_renames_restores_the_former_folder(
             raise KeyboardInterrupt
         return rename(path, target)
 
+    monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "folder") as new:
         (new / "file").write_text("second")
-        monkeypatch.setattr(Path, "replace", interrupted)
     assert (tmp_path / "folder" / "file").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 

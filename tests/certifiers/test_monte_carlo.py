@@ -65,5 +65,8 @@ def test_votes_that_share_their_noise_are_refused(half_space: HalfSpace, uniform
     assert np.all(part <= votes)
     with pytest.raises(ValueError, match="the selection votes share their noise with the votes"):
         rrise.monte_carlo_certificates(votes, part)
+    of_others = rrise.collect_votes(half_space, uniform[1:6], sigma=0.25, n=10, split="selection")
+    with pytest.raises(ValueError, match="the votes are of other inputs"):
+        rrise.monte_carlo_certificates(votes, of_others)
     other = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=10, split="selection")
     rrise.monte_carlo_certificates(votes, other)

@@ -64,6 +64,11 @@ def test_a_certified_radius_holds_against_every_direction_that_matters(
     assert kept[issued].mean() >= 0.9
 
 
+def test_says_in_a_line_what_it_is(certifier: rrise.Certifier) -> None:
+    assert repr(certifier).startswith("Certifier(2 classes, inputs (4,), sigma=0.25, failure=0.1")
+    assert len(repr(certifier)) < 150
+
+
 def test_no_inputs_give_no_certificates(certifier: rrise.Certifier) -> None:
     assert len(certifier(np.zeros((0, 4)))) == 0
 
@@ -209,13 +214,20 @@ class TestMismatches:
         with pytest.raises(ValueError, match="cannot tell which base classifier"):
             calibrate(parts, votes=plain, surrogate=nn.Linear(4, 2))
 
-    def test_inputs_the_surrogate_was_trained_on(self, parts: dict, uniform: np.ndarray) -> None:
+    def test_inputs_the_surrogate_was_trained_on(
+        self, parts: dict, uniform: np.ndarray, half_space: HalfSpace
+    ) -> None:
         images = np.concatenate([uniform[:30], parts["images"][:170]])
+        votes = rrise.collect_votes(half_space, images, sigma=SIGMA, n=100)
         with pytest.raises(ValueError, match="30 of 200 calibration inputs were used to train the surrogate"):
-            calibrate(parts, images=images)
-        guarantee = calibrate(parts, images=images, allow_seen=True).guarantee
+            calibrate(parts, images=images, votes=votes)
+        guarantee = calibrate(parts, images=images, votes=votes, allow_seen=True).guarantee
         assert guarantee.numbers["calibration_inputs_seen_in_training"] == 30
         assert "30 of 200 calibration inputs equal training inputs" in str(guarantee)
+
+    def test_votes_of_other_inputs(self, parts: dict) -> None:
+        with pytest.raises(ValueError, match="the votes are of other inputs than those given"):
+            calibrate(parts, images=parts["images"][::-1])
 
     def test_number_of_classes(self, parts: dict) -> None:
         with pytest.raises(ValueError, match="votes over 3 classes, got 2"):
@@ -230,7 +242,7 @@ class TestMismatches:
             calibrate(parts, failure=0.005)
 
     def test_no_module(self, parts: dict) -> None:
-        with pytest.raises(ValueError, match="surrogate to be a torch.nn.Module, got str"):
+        with pytest.raises(ValueError, match=r"surrogate to be a torch\.nn\.Module, got a str"):
             calibrate(parts, surrogate="resnet")
 
     def test_no_inputs(self, parts: dict) -> None:

@@ -1,3 +1,4 @@
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -60,6 +61,7 @@ def test_broken_files_are_named_in_a_sentence(tmp_path: Path, pixels: np.ndarray
     (tmp_path / "noise.npy").write_bytes(b"not an array")
     (tmp_path / "text.txt").write_text("hello")
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "none.npy", np.zeros((0, *COLOUR)))
     (tmp_path / "empty.npy").touch()
     (tmp_path / "empty.png").touch()
     np.savez(tmp_path / "several.npz", a=np.zeros(2), b=np.zeros(2))
@@ -71,8 +73,9 @@ def test_broken_files_are_named_in_a_sentence(tmp_path: Path, pixels: np.ndarray
     for name, sentence in [
         ("cut.png", "cut.png cannot be read"),
         ("noise.jpg", "noise.jpg cannot be read"),
-        ("noise.npy", "noise.npy cannot be read"),
-        ("objects.npy", "objects.npy cannot be read"),
+        ("noise.npy", "expected a .npy file with an array of numbers"),
+        ("objects.npy", "expected a .npy file with an array of numbers"),
+        ("none.npy", "expected at least one input, got an empty array"),
         ("empty.npy", "empty.npy cannot be read"),
         ("empty.png", "empty.png cannot be read"),
         ("several.npy", "expected one array, got an archive of several"),
@@ -91,6 +94,9 @@ def test_folders_are_read_in_order_and_missing_files_refused(tmp_path: Path) -> 
     for name in ("b.png", "a.npy", "notes.txt", "C.JPG"):
         (tmp_path / name).touch()
     assert [path.name for path in find_files([tmp_path])] == ["C.JPG", "a.npy", "b.png"]
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(ValueError, match="is neither a file nor a folder"):
+        list(find_files([tmp_path / "pipe.png"]))
     with pytest.raises(ValueError, match="there is no file or folder"):
         list(find_files([tmp_path / "absent.png"]))
     (tmp_path / "empty").mkdir()

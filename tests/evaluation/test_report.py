@@ -79,7 +79,7 @@ def test_fits_the_window_and_shows_every_part(
     assert page.evaluate("[...document.images].every(image => image.naturalWidth === 8)")
     assert page.locator("h2").all_inner_texts() == [
         "Certified accuracy",
-        "Is the bound below the truth?",
+        "Does the bound hold?",
         "Images and their certificates",
         "What is promised, and what is not",
         "What it costs",

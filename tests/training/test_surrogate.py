@@ -114,6 +114,32 @@ def test_plain_arrays_of_votes_are_taken(uniform: np.ndarray, half_space: HalfSp
     assert rrise.train_surrogate(half_space, uniform, votes.tolist(), epochs=1).smoothing is None
 
 
+def test_votes_of_other_inputs_are_refused(
+    half_space: HalfSpace, uniform: np.ndarray, votes: rrise.Votes
+) -> None:
+    swapped = uniform.copy()
+    swapped[[3, 4]] = swapped[[4, 3]]
+    with pytest.raises(ValueError, match="they differ in 2 of 600 places, first at input 3"):
+        rrise.train_surrogate(half_space, swapped, votes, input_range=None)
+    picked = np.array([5, 17, 3] * 10)
+    rrise.train_surrogate(half_space, uniform[picked], votes[picked], input_range=None, epochs=1)
+
+
+def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
+    from rrise.models.torchvision_import import import_torchvision
+
+    import_torchvision()
+    import timm
+
+    base = timm.create_model("resnet10t", num_classes=3).eval()
+    inputs = torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    votes = rrise.collect_votes(base, inputs, sigma=0.25, n=10)
+    surrogate = rrise.train_surrogate(base, inputs, votes, epochs=2)
+    assert surrogate.training_passes == 40
+    assert torch.equal(surrogate.network.conv1[0].weight, base.conv1[0].weight)
+    assert not torch.equal(surrogate.network.fc.weight, base.fc.weight)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -126,7 +152,12 @@ def test_plain_arrays_of_votes_are_taken(uniform: np.ndarray, half_space: HalfSp
         ({"votes": np.zeros((600, 2), int)}, "the same positive number of votes"),
         ({"epochs": 0}, "at least 1 epoch"),
         ({"head": "nose"}, "no submodule 'nose'"),
-        ({"base": nn.Linear(4, 2)}, "votes are of another base classifier"),
+        ({"base": nn.Linear(4, 2)}, "this training and the votes do not belong together: base classifier"),
+        ({"base": nn.Linear}, r"to be a torch\.nn\.Module, got the class Linear"),
+        (
+            {"input_range": (0, 1)},
+            r"input range \[0, 1\] here, any finite value there",
+        ),
         ({"validation_share": 1.0}, "share strictly between 0 and 1"),
     ],
 )

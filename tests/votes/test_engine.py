@@ -141,10 +141,12 @@ def test_nan_names_the_input() -> None:
         ({"images": np.zeros((0, 2))}, "at least one input to vote on"),
         ({"images": np.zeros((3, 5))}, r"base classifier could not take inputs of shape \(1, 5\)"),
         ({"batch_size": 0}, "batch size of at least 1"),
+        ({"split": ""}, "expected a name for split, got ''"),
+        ({"split": None}, "expected a name for split, got None"),
         ({"n": 10.5}, "a whole number for n, got 10.5"),
         ({"seed": "x"}, "a whole number for seed, got 'x'"),
         ({"sigma": "wide"}, "positive noise level sigma, got 'wide'"),
-        ({"images": np.full((3, 2), 7.0)}, r"images in \[0, 1\], got values from 7 to 7"),
+        ({"images": np.full((3, 2), 7.0)}, r"inputs in \[0, 1\], got values from 7 to 7"),
     ],
 )
 def test_bad_calls_are_refused_in_a_sentence(changes: dict[str, object], sentence: str) -> None:
@@ -172,16 +174,35 @@ class Raises(nn.Module):
         return inputs
 
 
+class MixesTheBatch(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs - inputs.mean(dim=0)
+
+
+class StaysRandom(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(inputs + 1, 0.5, training=True)
+
+
+class Complex(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs * 1j
+
+
 @pytest.mark.parametrize(
     ("base", "sentence"),
     [
         (OnlyAlone(), r"return logits of shape \(9, classes\), got \(1, 2\)"),
         (Grows(), "returned 3 logits after 2 before"),
         (Raises(), "could not take inputs of shape .* 'too many'"),
-        (nn.BatchNorm1d(2, track_running_stats=False), "answers an input differently when other inputs"),
-        ("resnet18", "to be a torch.nn.Module, got str"),
+        (MixesTheBatch(), "answers an input differently when other inputs"),
+        (StaysRandom(), "answers the same input differently each time"),
+        (nn.Unflatten(1, (2, 1)), r"return logits of shape \(1, classes\), got \(1, 2, 1\)"),
+        (Complex(), r"floating-point logits, got torch\.complex64"),
+        ("resnet18", r"to be a torch\.nn\.Module, got a str"),
+        (nn.Linear, r"to be a torch\.nn\.Module, got the class Linear"),
     ],
-    ids=["one row", "more classes", "raises", "batch statistics", "a name"],
+    ids=["one row", "more classes", "raises", "mixes", "random", "shape", "complex", "a name", "a class"],
 )
 def test_a_base_that_is_no_function_of_one_input_is_refused(base: nn.Module, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
@@ -240,6 +261,8 @@ def test_votes_remember_their_origin_when_picked_and_forget_it_in_arithmetic() -
     base = nn.Linear(2, 2)
     votes = rrise.collect_votes(base, POINTS[:6], sigma=0.1, n=10)
     assert votes[2:4].smoothing == votes.smoothing
+    assert votes[2:4].stream == votes.stream == (0, "inputs")
+    assert votes[[4, 1]].digests.tolist() == [votes.digests[4].tolist(), votes.digests[1].tolist()]
     assert votes[[0, 1]].smoothing.base == rrise.fingerprint(base)
     assert type(votes / 10) is np.ndarray
     assert type(votes.sum(axis=1)) is np.ndarray

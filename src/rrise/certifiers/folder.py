@@ -109,7 +109,7 @@ def _manifest(certifier: Certifier, folder: Path) -> Json:
         "smoothing": certifier.smoothing.to_json(),
         "input_shape": list(certifier.input_shape),
         "class_names": list(certifier.class_names),
-        "surrogate": f"{type(certifier.network).__module__}.{type(certifier.network).__qualname__}",
+        "surrogate": "program" if certifier.program else type(certifier.network).__qualname__,
         "calibration": {
             "score": calibration.score,
             "offset": calibration.offset,

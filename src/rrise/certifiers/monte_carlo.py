@@ -8,7 +8,7 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import monte_carlo_guarantee
 from rrise.errors import InputError, MismatchError
 from rrise.statistics import Level, check_budget, clopper_pearson_lower, exact_level
-from rrise.votes.array import Votes, check_votes
+from rrise.votes.array import Votes, check_same_inputs, check_votes
 
 
 def monte_carlo_certificates(votes: Votes, selection: Votes, *, alpha: Level = 0.001) -> Certificates:
@@ -24,6 +24,8 @@ def monte_carlo_certificates(votes: Votes, selection: Votes, *, alpha: Level = 0
     chosen, selection_n = check_votes(selection, len(votes), counts.shape[1])
     smoothing = _smoothing_of(votes)
     smoothing.check_same(_smoothing_of(selection), "the votes", "the selection votes")
+    if selection.digests is not None:
+        check_same_inputs(votes, [bytes(digest) for digest in selection.digests])
     if votes.stream is not None and votes.stream == selection.stream:
         raise MismatchError(
             f"the selection votes share their noise with the votes (seed and split {votes.stream}): collect "

@@ -15,13 +15,13 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.errors import InputError, MismatchError, SettingError
-from rrise.models.evaluation_mode import check_batch_independence, evaluating, logits_of, precision_of
+from rrise.models.evaluation_mode import check_is_function, check_module, evaluating, logits_of, precision_of
 from rrise.models.export import NotAProgramError, write_program
 from rrise.models.fingerprint import fingerprint
 from rrise.models.program import Program
-from rrise.statistics import Calibration, CalibrationEvidence, Level, fit_calibration
+from rrise.statistics import Calibration, CalibrationEvidence, Level, check_sigma, fit_calibration, level_text
 from rrise.training.surrogate import Surrogate, surrogate_probabilities
-from rrise.votes.array import Smoothing, Votes, check_votes
+from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
 
 BATCH_SIZE = 256
 
@@ -45,6 +45,14 @@ class Certifier:
     evidence: CalibrationEvidence
     guarantee: Guarantee
     class_names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        calibration = self.calibration
+        return (
+            f"Certifier({len(self.class_names)} classes, inputs {self.input_shape}, "
+            f"sigma={self.smoothing.sigma:g}, failure={level_text(calibration.failure)}, "
+            f"score={calibration.score!r}, offset={calibration.offset:.4g})"
+        )
 
     def __call__(self, images: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
         """Certify inputs `[inputs, *input_shape]` with one forward pass each."""
@@ -103,17 +111,18 @@ def calibrate(
     surrogate stands for; `base` checks that, and is needed for a surrogate not made by `train_surrogate`
     with votes that do not know their origin. `score` is `probit` or, as in the paper, `additive`.
     """
+    check_module(surrogate, "surrogate")
     inputs = as_inputs(images, input_range=check_input_range(input_range))
     if len(inputs) == 0:
         raise InputError("the calibration set is empty: expected held-out inputs and their votes")
+    digests = input_digests(inputs)
     smoothing = _common_smoothing(surrogate, votes, base, sigma, input_range)
-    seen = _seen_in_training(surrogate, inputs, allow_seen)
-    if not isinstance(surrogate, nn.Module):
-        raise InputError(f"expected the surrogate to be a torch.nn.Module, got {type(surrogate).__name__}")
+    seen = _seen_in_training(surrogate, digests, allow_seen)
     network, program = _frozen(surrogate, inputs)
     label, top_probability = top_prediction(network, inputs, batch_size)
     classes = surrogate_probabilities(network, inputs[:1], 1).shape[1]
     counts, n = check_votes(votes, len(inputs), classes)
+    check_same_inputs(votes, digests)
     agreeing = np.take_along_axis(counts, label[:, None], axis=1)[:, 0]
     calibration, evidence = fit_calibration(
         top_probability, agreeing, n, failure=failure, beta=beta, score=score
@@ -137,7 +146,7 @@ def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Prog
     network = network.cpu().eval().requires_grad_(False)
     sample = torch.cat([inputs[:4], inputs[:1]])
     with evaluating(network):
-        check_batch_independence(network, inputs, "surrogate")
+        check_is_function(network, inputs, "surrogate")
         expected = logits_of(network, sample, "surrogate")
     try:
         program = write_program(network, sample.to(precision_of(network), copy=True))
@@ -186,7 +195,7 @@ def _common_smoothing(
         )
     network = base if base is not None else surrogate
     precision = of_votes.precision if of_votes else str(precision_of(network)).removeprefix("torch.")
-    wanted = Smoothing(identity, float(sigma), check_input_range(input_range), precision)
+    wanted = Smoothing(identity, check_sigma(sigma), check_input_range(input_range), precision)
     if of_votes is not None:
         wanted.check_same(of_votes, "this calibration", "the votes")
     if isinstance(surrogate, Surrogate):
@@ -197,14 +206,14 @@ def _common_smoothing(
     return wanted
 
 
-def _seen_in_training(surrogate: nn.Module, inputs: torch.Tensor, allow_seen: bool) -> int:
+def _seen_in_training(surrogate: nn.Module, digests: list[bytes], allow_seen: bool) -> int:
     """Return how many calibration inputs the surrogate was trained on; refuse any unless allowed."""
     if not isinstance(surrogate, Surrogate):
         return 0
-    seen = sum(digest in surrogate.seen for digest in input_digests(inputs))
+    seen = sum(digest in surrogate.seen for digest in digests)
     if seen and not allow_seen:
         raise MismatchError(
-            f"{seen} of {len(inputs)} calibration inputs were used to train the surrogate: the guarantee "
+            f"{seen} of {len(digests)} calibration inputs were used to train the surrogate: the guarantee "
             f"needs held-out inputs (allow_seen=True if equal inputs occur naturally in this data)"
         )
     return seen

@@ -1,5 +1,14 @@
 """The command line: one file a command, no logic."""
 
-from rrise.cli.app import main
+import sys
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run the `rrise` command; an interrupt, even while modules load, ends it with code 130."""
+    try:
+        from rrise.cli.app import run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)

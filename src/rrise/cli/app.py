@@ -39,7 +39,7 @@ def _common(
     pass
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line; whatever goes wrong is a sentence and an exit code, never a traceback."""
     try:
         app()

@@ -1,6 +1,7 @@
 """`rrise certify`."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,13 +54,15 @@ def _print_table(records: list[dict[str, Any]], certifier: "Certifier") -> None:
     from rrise.statistics import format_down
 
     console = Console()
-    table = Table()
+    folder = os.path.commonpath([Path(record["file"]).absolute().parent for record in records])
+    table = Table(title=Text(f"inputs in {folder}"), title_justify="left")
     for name in ("file", "class", "radius", "lower bound", "verdict"):
         right = name in ("radius", "lower bound")
         table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
     several = {record["file"] for record in records if record["index"] > 0}
     for record in records:
-        file = f"{record['file']}[{record['index']}]" if record["file"] in several else record["file"]
+        file = os.path.relpath(Path(record["file"]).absolute(), folder)
+        file = f"{file}[{record['index']}]" if record["file"] in several else file
         table.add_row(
             Text(file),
             Text(record["class_name"]),

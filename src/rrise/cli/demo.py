@@ -1,5 +1,7 @@
 """`rrise demo`."""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +33,7 @@ def demo(
     settings = DemoSettings.quick(**changes) if quick else DemoSettings(**changes)  # type: ignore[arg-type]
     console = Console()
     try:
-        console.print("loading torch …", style="dim")
+        console.print("loading torch ...", style="dim")
         from rrise.runs.demo import run_demo
 
         _print_results(console, run_demo(out, settings, console, fresh=fresh), out)
@@ -56,5 +58,15 @@ def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> Non
     console.print(f"{break_even['name']}: {break_even['passes']}")
     console.print(evaluation.surrogate.guarantee.promise, style="dim", markup=False)
     samples, report = out / "evaluation" / "samples", out / "evaluation" / "report.html"
-    for line in (f"try it:  rrise certify {out / 'certifier'} {samples}", f"report:  {report.resolve()}"):
+    command = f"{_this_command()} certify {out / 'certifier'} {samples}"
+    for line in (f"try it:  {command}", f"report:  {report.resolve()}"):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _this_command() -> str:
+    """Return how this program was called, so that it can be called again."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return "python -m rrise"
+    found = shutil.which("rrise")
+    return "rrise" if found and Path(found).resolve() == called.resolve() else str(called)

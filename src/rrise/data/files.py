@@ -1,5 +1,6 @@
 """Inputs from files: PNG and JPEG images, and .npy arrays."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
             if not inside:
                 raise InputError(f"the folder {path} holds no {', '.join(IMAGES + ARRAYS)} files")
             yield from inside
-        elif path.exists():
+        elif path.is_file():
             yield path
+        elif path.exists():
+            raise InputError(f"{path} is neither a file nor a folder")
         else:
             raise InputError(f"there is no file or folder {path}")
 
@@ -38,7 +41,10 @@ def read_inputs(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
             values = _read_array(path, shape)
         else:
             raise InputError(f"expected a file of kind {', '.join(IMAGES + ARRAYS)}")
-        return as_inputs(values, shape=shape, input_range=input_range, name="inputs")
+        inputs = as_inputs(values, shape=shape, input_range=input_range)
+        if len(inputs) == 0:
+            raise InputError("expected at least one input, got an empty array")
+        return inputs
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except Exception as error:  # decoders raise many kinds for broken files
@@ -46,7 +52,10 @@ def read_inputs(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
 
 
 def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    values = np.load(path, allow_pickle=False)
+    try:
+        values = np.load(path, allow_pickle=False)
+    except ValueError:
+        raise InputError("expected a .npy file with an array of numbers") from None
     if not isinstance(values, np.ndarray):
         raise InputError("expected one array, got an archive of several")
     return values[None] if values.shape == shape else values
@@ -64,7 +73,10 @@ def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
             f"this certifier takes inputs of shape {shape}, which an image file cannot hold: pass .npy arrays"
         )
     channels, height, width = shape
-    with Image.open(path) as image:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked below
+        image = Image.open(path)
+    with image:
         if image.size != (width, height):
             raise InputError(
                 f"expected an image of {width} x {height} pixels, got {image.size[0]} x {image.size[1]}"

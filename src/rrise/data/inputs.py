@@ -12,6 +12,9 @@ InputRange = tuple[float, float] | None
 """Lowest and highest value an input may have; noise is clipped to it. None: any value, no clipping."""
 
 
+DIGEST_SIZE = 12
+
+
 def check_input_range(input_range: InputRange) -> InputRange:
     """Return the range as a pair of floats, refusing one that is empty or not finite."""
     if input_range is None:
@@ -32,13 +35,13 @@ def as_inputs(
     *,
     shape: tuple[int, ...] | None = None,
     input_range: InputRange = (0.0, 1.0),
-    name: str = "images",
+    name: str = "inputs",
 ) -> torch.Tensor:
     """Return a copy of a batch `[inputs, *shape]` as a float32 tensor on the CPU, or say what is wrong.
 
     >>> as_inputs(np.zeros((2, 3), dtype=np.uint8))
     Traceback (most recent call last):
-    rrise.errors.InputError: expected images as floating-point numbers in [0, 1], got uint8: ...
+    rrise.errors.InputError: expected inputs as floating-point numbers in [0, 1], got uint8: ...
     """
     array = _as_array(values, name)
     _check_dtype(array, input_range, name)
@@ -52,7 +55,7 @@ def as_inputs(
 def input_digests(inputs: torch.Tensor) -> list[bytes]:
     """Return one short digest per input, equal exactly for equal inputs."""
     rows = inputs.numpy().reshape(len(inputs), -1)
-    return [hashlib.blake2b(row.tobytes(), digest_size=12).digest() for row in rows]
+    return [hashlib.blake2b(row.tobytes(), digest_size=DIGEST_SIZE).digest() for row in rows]
 
 
 def inputs_fingerprint(inputs: torch.Tensor) -> str:
@@ -90,7 +93,7 @@ def _check_dtype(array: np.ndarray[Any, Any], input_range: InputRange, name: str
 def _check_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...] | None, name: str) -> None:
     if shape is None:
         if array.ndim < 2:
-            raise InputError(f"expected {name} as a batch [inputs, …], got an array of shape {array.shape}")
+            raise InputError(f"expected {name} as a batch [inputs, ...], got an array of shape {array.shape}")
         return
     if array.shape[1:] != shape or array.ndim != len(shape) + 1:
         batch = f"({', '.join(['inputs', *map(str, shape)])})"

@@ -10,14 +10,14 @@ class Costs:
 
     target_votes: int
     surrogate_training: int
-    calibration_votes: int
+    calibration: int
     per_query: int
     monte_carlo_per_query: int
 
     @property
     def offline(self) -> int:
         """All passes before the first query."""
-        return self.target_votes + self.surrogate_training + self.calibration_votes
+        return self.target_votes + self.surrogate_training + self.calibration
 
     @property
     def break_even(self) -> int | None:

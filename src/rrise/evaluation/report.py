@@ -79,7 +79,10 @@ def cost_rows(costs: Costs) -> list[dict[str, str]]:
     return [
         {"name": "votes of the training inputs (targets)", "passes": f"{costs.target_votes:,}"},
         {"name": "training of the surrogate", "passes": f"{costs.surrogate_training:,}"},
-        {"name": "votes of the calibration inputs", "passes": f"{costs.calibration_votes:,}"},
+        {
+            "name": "calibration: votes, and one pass each of the surrogate",
+            "passes": f"{costs.calibration:,}",
+        },
         {"name": "all of it, once", "passes": f"{costs.offline:,}"},
         {"name": "each certificate by RRISE", "passes": f"{costs.per_query:,}"},
         {"name": "each certificate by Monte Carlo", "passes": f"{costs.monte_carlo_per_query:,}"},
@@ -126,10 +129,12 @@ def _violations(evaluation: Evaluation) -> dict[str, str]:
     observed = observed_violations(evaluation.surrogate, evaluation.votes)
     failure = float(exact_level(evaluation.surrogate.guarantee.failure, "failure"))
     issued = float(evaluation.surrogate.issued.mean())
+    among_issued = min(1.0, failure / issued) if issued else 1.0
     return {
         "all": f"{format_up(100 * observed['rate'], 1)} %",
         "issued": f"{format_up(100 * observed['rate_among_issued'], 1)} %",
-        "issued_limit": format_up(min(1.0, failure / issued), 3) if issued else "1",
+        "limit": f"{format_up(100 * failure, 1)} %",
+        "issued_limit": f"{format_up(100 * among_issued, 1)} %",
     }
 
 

@@ -37,13 +37,19 @@ def device_of(module: nn.Module) -> torch.device:
     return torch.device("cpu")
 
 
+def check_module(module: object, name: str) -> None:
+    """Refuse anything but a module, such as its class or its name."""
+    if not isinstance(module, nn.Module):
+        got = module.__name__ if isinstance(module, type) else type(module).__name__
+        kind = "the class " if isinstance(module, type) else "a "
+        raise InputError(f"expected the {name} to be a torch.nn.Module, got {kind}{got}")
+
+
 def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool = True) -> torch.Tensor:
     """Return the `[inputs, K]` logits of a batch, or say in a sentence why there are none.
 
     The module gets a copy, for it may change what it is given; `copy=False` spares that.
     """
-    if not isinstance(module, nn.Module):
-        raise InputError(f"expected the {name} to be a torch.nn.Module, got {type(module).__name__}")
     batch = inputs.to(device_of(module), precision_of(module), copy=copy)
     try:
         logits = module(batch)
@@ -55,18 +61,21 @@ def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool 
     if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
         got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise InputError(f"expected the {name} to return logits of shape ({len(inputs)}, classes), got {got}")
+    if not logits.is_floating_point():
+        raise InputError(f"expected the {name} to return floating-point logits, got {logits.dtype}")
     if logits.shape[1] < 2:
         raise InputError(f"expected the {name} to tell at least 2 classes apart, got {logits.shape[1]}")
     return logits
 
 
-def check_batch_independence(module: nn.Module, inputs: torch.Tensor, name: str) -> int:
-    """Refuse a module whose answer to an input depends on the rest of its batch; return the classes.
+def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int:
+    """Refuse a module that is no function of the single input, as far as one probe tells; return K.
 
-    Batch statistics at evaluation time do that. What such a module answers is no function of the input,
-    and there is nothing to certify.
+    Its answer must not depend on the rest of the batch (batch statistics at evaluation time do that) or
+    change from call to call (dropout that ignores evaluation mode does). There is nothing to certify then.
     """
     alone = logits_of(module, inputs[:1], name)
+    again = logits_of(module, inputs[:1], name)
     together = logits_of(module, torch.cat([inputs[:8], inputs[:1] / 2]), name)
     if together.shape[1] != alone.shape[1]:
         raise InputError(
@@ -75,6 +84,11 @@ def check_batch_independence(module: nn.Module, inputs: torch.Tensor, name: str)
         )
     scale = together.abs().max().nan_to_num(0.0, 0.0, 0.0)
     tolerance = float(scale) * (1e-3 if alone.dtype in (torch.float32, torch.float64) else 0.1) + 1e-6
+    if bool(((again - alone).abs() > tolerance).any()):
+        raise InputError(
+            f"the {name} answers the same input differently each time (dropout in evaluation mode?): there "
+            f"is no function of the input to certify"
+        )
     if bool(((together[:1] - alone).abs() > tolerance).any()):
         raise InputError(
             f"the {name} answers an input differently when other inputs are in its batch (batch statistics "

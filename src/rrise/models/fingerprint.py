@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rrise.models.evaluation_mode import precision_of
+from rrise.models.evaluation_mode import check_module, precision_of
 
 
 def fingerprint(module: nn.Module) -> str:
@@ -23,6 +23,7 @@ def fingerprint(module: nn.Module) -> str:
     >>> fingerprint(layer) == before
     False
     """
+    check_module(module, "classifier")
     digest = hashlib.sha256(f"precision {precision_of(module)}\n".encode())
     for name, part in module.named_modules():
         digest.update(f"layer {name} {type(part).__name__} {part.extra_repr()}\n".encode())

@@ -26,12 +26,10 @@ def find_head(module: nn.Module, classes: int, name: str | None = None) -> nn.Mo
                 f"the base classifier has no submodule {name!r} to take as its head; it has: {known}"
             ) from None
     get_classifier = getattr(module, "get_classifier", None)
-    if (
-        callable(get_classifier)
-        and isinstance(head := get_classifier(), nn.Module)
-        and any(head.parameters())
-    ):
-        return head
+    if callable(get_classifier):
+        head = get_classifier()
+        if isinstance(head, nn.Module) and next(head.parameters(), None) is not None:
+            return head
     linear = [p for p in module.modules() if isinstance(p, nn.Linear) and p.out_features == classes]
     if not linear:
         raise SettingError(

@@ -190,7 +190,7 @@ class _Demo:
             costs=Costs(
                 target_votes=s.train * s.target_votes,
                 surrogate_training=surrogate.training_passes,
-                calibration_votes=s.calibration * s.calibration_votes,
+                calibration=s.calibration * (s.calibration_votes + 1),
                 per_query=certificates.passes,
                 monte_carlo_per_query=monte_carlo.passes,
             ),

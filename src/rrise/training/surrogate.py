@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from rrise.data.inputs import InputRange, as_inputs, input_digests
+from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.data.splits import stratified_holdout
-from rrise.errors import MismatchError
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import features_before, find_head
 from rrise.training.loop import TrainingHistory, TrainingSettings, train
 from rrise.training.strategies import check_strategy
-from rrise.votes.array import Smoothing, Votes, check_votes
+from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
 from rrise.votes.engine import OnProgress
 
 _FEATURE_BATCH = 512
@@ -80,15 +80,17 @@ def train_surrogate(
     error of the probability of the target's top class. Labels are not needed.
     """
     check_strategy(strategy)
-    inputs = as_inputs(images, input_range=input_range)
+    limits = check_input_range(input_range)
+    inputs = as_inputs(images, input_range=limits)
+    digests = input_digests(inputs)
     counts, n = check_votes(votes, len(inputs))
     smoothing = votes.smoothing if isinstance(votes, Votes) else None
     base_fingerprint = fingerprint(base)
-    if smoothing is not None and smoothing.base != base_fingerprint:
-        raise MismatchError(
-            "the votes are of another base classifier than the one given: collect them again, or pass the "
-            "classifier they were collected from"
+    if smoothing is not None:
+        replace(smoothing, base=base_fingerprint, input_range=limits).check_same(
+            smoothing, "this training", "the votes"
         )
+    check_same_inputs(votes, digests)
     network = copy.deepcopy(base)
     with evaluating(network):
         classes = logits_of(network, inputs[:1], "base classifier").shape[1]
@@ -126,7 +128,7 @@ def train_surrogate(
         network,
         base_fingerprint,
         smoothing=smoothing,
-        seen=frozenset(input_digests(inputs)),
+        seen=frozenset(digests),
         history=history,
         training_passes=passes,
     ).eval()

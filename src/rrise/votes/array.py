@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.data.inputs import InputRange, describe_range
+from rrise.data.inputs import DIGEST_SIZE, InputRange, describe_range
 from rrise.errors import InputError, MismatchError
 from rrise.files import Json
 
@@ -51,32 +51,40 @@ class Smoothing:
 
 
 class Votes(np.ndarray[Any, np.dtype[np.int64]]):
-    """Class counts `[inputs, K]` as an int64 array that knows the `smoothing` they estimate.
+    """Class counts `[inputs, K]` as an int64 array that knows where it comes from.
 
-    `stream` names the noise they were drawn with. Picking inputs (`votes[10:20]`, `votes[mask]`) keeps both;
-    anything else gives counts of unknown origin. The array is read-only; `np.array(votes)` is a plain copy.
+    `smoothing` is what the votes estimate, `stream` names the noise they were drawn with, and `digests`
+    holds one digest per input. Picking inputs (`votes[10:20]`, `votes[mask]`) keeps them; anything else gives
+    counts of unknown origin. The array is read-only; `np.array(votes)` is a plain copy.
     """
 
     smoothing: Smoothing | None
     stream: tuple[int, str] | None
+    digests: NDArray[np.void] | None
 
     def __new__(
-        cls, counts: NDArray[np.int64], smoothing: Smoothing, stream: tuple[int, str] | None = None
+        cls,
+        counts: NDArray[np.int64],
+        smoothing: Smoothing,
+        stream: tuple[int, str] | None = None,
+        digests: list[bytes] | None = None,
     ) -> "Votes":
-        """Attach a smoothing to a copy of the counts."""
+        """Attach an origin to a copy of the counts."""
         votes = np.array(counts, dtype=np.int64).view(cls)
         votes.smoothing, votes.stream = smoothing, stream
+        votes.digests = None if digests is None else _digest_array(digests)
         votes.flags.writeable = False
         return votes
 
     def __array_finalize__(self, source: Any) -> None:
-        self.smoothing, self.stream = None, None
+        self.smoothing, self.stream, self.digests = None, None, None
 
     def __getitem__(self, key: Any) -> Any:
         picked = super().__getitem__(key)
         rows_only = isinstance(picked, Votes) and not isinstance(key, tuple)
         if rows_only and picked.ndim == self.ndim == 2 and picked.shape[1] == self.shape[1]:
             picked.smoothing, picked.stream = self.smoothing, self.stream
+            picked.digests = None if self.digests is None else self.digests[key]
             picked.flags.writeable = False
         return picked
 
@@ -85,6 +93,23 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         if "out" in keywords:
             keywords["out"] = tuple(_plain(value) for value in keywords["out"])
         return getattr(ufunc, method)(*plain, **keywords)
+
+
+def check_same_inputs(votes: Any, digests: list[bytes]) -> None:
+    """Refuse votes that are known to be of other inputs, or in another order, than these."""
+    known = votes.digests if isinstance(votes, Votes) else None
+    if known is None:
+        return
+    given = _digest_array(digests)
+    if len(given) == len(known) and bool((different := given != known).any()):
+        raise MismatchError(
+            f"the votes are of other inputs than those given, or in another order: they differ in "
+            f"{int(different.sum())} of {len(given)} places, first at input {int(different.argmax())}"
+        )
+
+
+def _digest_array(digests: list[bytes]) -> NDArray[np.void]:
+    return np.frombuffer(b"".join(digests), dtype=np.dtype((np.void, DIGEST_SIZE)))
 
 
 def _plain(value: Any) -> Any:

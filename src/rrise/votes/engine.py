@@ -17,10 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import InputRange, as_inputs, check_input_range, inputs_fingerprint
+from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests, inputs_fingerprint
 from rrise.errors import InputError, SettingError
 from rrise.models.evaluation_mode import (
-    check_batch_independence,
+    check_is_function,
+    check_module,
     device_of,
     evaluating,
     logits_of,
@@ -55,6 +56,8 @@ class VotePlan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", check_sigma(self.sigma))
         object.__setattr__(self, "input_range", check_input_range(self.input_range))
+        if not isinstance(self.split, str) or not self.split:
+            raise SettingError(f"expected a name for split, got {self.split!r}")
         for name in ("n", "seed"):
             object.__setattr__(self, name, _whole_number(getattr(self, name), name))
         if self.n < 1:
@@ -95,6 +98,7 @@ def collect_votes(
     >>> votes.shape, votes.sum(axis=1).tolist()
     ((4, 3), [100, 100, 100, 100])
     """
+    check_module(base, "base classifier")
     plan = VotePlan(sigma, n, seed, split, input_range)
     inputs = as_inputs(images, input_range=plan.input_range)
     if len(inputs) == 0:
@@ -104,7 +108,7 @@ def collect_votes(
         vote_shard(base, shard, plan, index, batch_size=batch_size, on_progress=on_progress)
         for index, shard in shards_of(inputs)
     ]
-    return Votes(np.concatenate(counts), smoothing, plan.stream)
+    return Votes(np.concatenate(counts), smoothing, plan.stream, input_digests(inputs))
 
 
 def shards_of(inputs: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
@@ -125,7 +129,7 @@ def vote_shard(
     if batch_size < 1:
         raise SettingError(f"expected a batch size of at least 1, got {batch_size}")
     with evaluating(base):
-        classes = check_batch_independence(base, inputs, "base classifier")
+        classes = check_is_function(base, inputs, "base classifier")
         content = inputs_fingerprint(inputs)
         counts = torch.zeros(len(inputs) * classes, dtype=torch.int64, device=device_of(base))
         for block, start in enumerate(range(0, plan.n, BLOCK)):

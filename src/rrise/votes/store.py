@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import inputs_fingerprint
+from rrise.data.inputs import input_digests, inputs_fingerprint
 from rrise.errors import FolderError, MismatchError
 from rrise.files import Json, read_signed_json, sha256_of_json, write_bytes, write_signed_json
 from rrise.votes.array import Smoothing, Votes
@@ -81,7 +81,7 @@ class VoteStore:
             elif on_progress is not None:
                 on_progress(len(shard) * self.plan.n)
             counts.append(stored)
-        return Votes(np.concatenate(counts), self.smoothing, self.plan.stream)
+        return Votes(np.concatenate(counts), self.smoothing, self.plan.stream, input_digests(self._inputs))
 
 
 def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:
