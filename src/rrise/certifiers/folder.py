@@ -55,9 +55,8 @@ CARD = "README.md"
 
 def save_certifier(certifier: Certifier, folder: Path) -> None:
     """Write a certifier folder in one step: on any error nothing is left, or the former one stays."""
-    if folder.exists() and not (
-        folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir()))
-    ):
+    replaceable = folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir()))
+    if folder.exists() and not replaceable:
         raise FolderError(f"{folder} exists and is not a certifier folder: choose another name")
     with new_folder(folder) as new:
         _save_network(certifier, new)

@@ -13,7 +13,8 @@ from rrise.files import TEMPORARY, Json, new_folder, read_signed_json, sha256_of
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
 LOCK = ".lock"
-CONTENTS = (RECIPE, "splits.json", "base", "votes", "surrogate", "certifier", "evaluation")
+CONTENTS = ("splits.json", "base", "votes", "surrogate", "certifier", "evaluation", RECIPE)
+"""What a run consists of. The recipe, by which a run folder is known, comes last: it is removed last."""
 
 
 @contextmanager
@@ -25,7 +26,8 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file: choose another name for the run folder")
     if folder.is_dir() and not (folder / RECIPE).exists():
-        others = [path.name for path in folder.iterdir() if path.name != LOCK and TEMPORARY not in path.name]
+        names = (path.name for path in folder.iterdir())
+        others = [name for name in names if name != LOCK and not name.startswith(TEMPORARY)]
         if others:
             raise FolderError(f"{folder} holds other things than a run ({others[0]}): choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +36,7 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise FolderError(f"another process is working in {folder}: wait, or choose --out") from None
-        for path in folder.rglob(f"{TEMPORARY}*"):
+        for path in list(folder.rglob(f"{TEMPORARY}*")):
             remove(path)
         for name in CONTENTS if fresh else ():
             remove(folder / name)
