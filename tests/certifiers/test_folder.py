@@ -16,6 +16,7 @@ from rrise.files import sha256_of_file, sha256_of_json
 from rrise.models.weights import load_tensors, save_tensors
 from tests.closed_forms import HalfSpace
 
+SEEN = "calibration_inputs_seen_in_training"
 FILES = [
     "certifier.json",
     "surrogate.safetensors",
@@ -110,7 +111,13 @@ def sign(folder: Path, change: Callable[[dict], object]) -> None:
         (lambda m: m["calibration"].update(beta="0.01"), "contradicts itself"),
         (lambda m: m["guarantee"].update(failure="0.000001"), "its guarantee is not that of its calibration"),
         (lambda m: m["smoothing"].update(sigma=9.0), "its guarantee is not that of its calibration"),
-        (lambda m: m["class_names"].pop(), "does not compute here what it computed"),
+        (lambda m: m["class_names"].pop(), "its probe has not"),
+        (lambda m: m.update(input_shape=[4, 4]), "its probe has not"),
+        (lambda m: m["calibration"].update(offset="abc"), "lacks or garbles"),
+        (
+            lambda m: m["guarantee"]["numbers"].update(calibration_inputs_seen_in_training=-5),
+            "its guarantee is not",
+        ),
         (lambda m: m.pop("files"), "does not list the files"),
         (lambda m: m.update(files=["a"]), "does not list the files"),
         (lambda m: m.pop("calibration"), "lacks or garbles 'calibration'"),
@@ -179,9 +186,42 @@ def test_never_overwrites_what_is_not_a_certifier(certifier: rrise.Certifier, tm
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
     (tmp_path / "file").touch()
     for name in ("thesis", "file"):
-        with pytest.raises(ValueError, match="is not a certifier folder: choose another name"):
+        with pytest.raises(ValueError, match=r"is not a certifier folder, or holds other files too"):
             certifier.save(tmp_path / name)
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+    certifier.save(tmp_path / "certifier")
+    (tmp_path / "certifier" / "my-notes.txt").touch()
+    with pytest.raises(ValueError, match="holds other files too"):
+        certifier.save(tmp_path / "certifier")
+    (tmp_path / "thesis" / "certifier.json").write_text("{}")
+    with pytest.raises(ValueError, match="is not a certifier folder"):
+        certifier.save(tmp_path / "thesis")
+
+
+def test_a_false_promise_in_the_folder_is_not_passed_on(certifier: rrise.Certifier, saved: Path) -> None:
+    sign(saved, lambda manifest: manifest["guarantee"].update(promise="Never wrong.", not_promised=[]))
+    assert rrise.load_certifier(saved).guarantee == certifier.guarantee
+
+
+class OfPositive(nn.Module):
+    """For spectra: takes the logarithm of its input, and has a NaN in its graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.linear(inputs.log().masked_fill(inputs < 0, float("nan")))
+
+
+def test_a_surrogate_for_positive_inputs_without_a_range_can_be_loaded(tmp_path: Path) -> None:
+    spectra = np.random.default_rng(0).random((100, 4), dtype=np.float32) + 5
+    net = OfPositive()
+    votes = rrise.collect_votes(net, spectra, sigma=0.1, n=50, input_range=None)
+    certifier = rrise.calibrate(net, spectra, votes, sigma=0.1, failure=0.2, input_range=None)
+    certifier.save(tmp_path / "c")
+    loaded = rrise.load_certifier(tmp_path / "c")
+    np.testing.assert_array_equal(loaded(spectra).lower_bound, certifier(spectra).lower_bound)
 
 
 def test_saving_again_replaces_the_former(certifier: rrise.Certifier, saved: Path) -> None:

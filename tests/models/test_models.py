@@ -1,14 +1,17 @@
 import copy
+import functools
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from rrise.models.catalogue import build_model
-from rrise.models.evaluation_mode import evaluating, logits_of
+from rrise.models.evaluation_mode import check_is_function, evaluating, logits_of, uncompiled
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import features_before, find_head
 from rrise.models.weights import load_tensors, load_weights, save_tensors
@@ -43,10 +46,10 @@ def test_fingerprint_ignores_mode_and_survives_saving(tmp_path: Path) -> None:
     assert fingerprint(other) == before
 
 
-class WithPlainTensor(nn.Module):
-    def __init__(self, mean: float) -> None:
+class WithAttribute(nn.Module):
+    def __init__(self, value: object) -> None:
         super().__init__()
-        self.mean = torch.tensor(mean)
+        self.value = value
 
 
 @pytest.mark.parametrize(
@@ -55,9 +58,14 @@ class WithPlainTensor(nn.Module):
         (nn.MultiheadAttention(4, 1), nn.MultiheadAttention(4, 2)),
         (nn.TransformerEncoderLayer(4, 1, 8), nn.TransformerEncoderLayer(4, 1, 8, norm_first=True)),
         (nn.TransformerEncoderLayer(4, 1, 8), nn.TransformerEncoderLayer(4, 1, 8, activation="gelu")),
-        (WithPlainTensor(0.1), WithPlainTensor(0.2)),
+        (WithAttribute(torch.tensor(0.1)), WithAttribute(torch.tensor(0.2))),
+        (WithAttribute(np.float32(0.1)), WithAttribute(np.float32(0.2))),
+        (WithAttribute(np.zeros(2)), WithAttribute(np.ones(2))),
+        (WithAttribute({1, 2}), WithAttribute({1, 3})),
+        (WithAttribute(functools.partial(max, 1)), WithAttribute(functools.partial(max, 2))),
+        (WithAttribute(SimpleNamespace(a=1)), WithAttribute(SimpleNamespace(a=2))),
+        (WithAttribute({"a": [1.5]}), WithAttribute({"a": [1.6]})),
     ],
-    ids=["heads", "norm first", "activation", "plain tensor"],
 )
 def test_fingerprint_sees_settings_that_a_layer_does_not_print(one: nn.Module, other: nn.Module) -> None:
     other.load_state_dict(one.state_dict())
@@ -127,6 +135,34 @@ def test_evaluating_restores_every_mode() -> None:
 def test_a_module_that_is_no_classifier_is_refused_in_a_sentence(module: nn.Module, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         logits_of(module, torch.rand(2, 3), "net")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_module_is_the_same_classifier() -> None:
+    module = nn.Linear(2, 2)
+    compiled = torch.compile(module, backend="eager")
+    assert fingerprint(compiled) == fingerprint(module)
+    assert uncompiled(compiled) is uncompiled(module) is module
+
+
+def test_a_constant_logit_does_not_hide_batch_statistics_and_infinity_is_no_alarm() -> None:
+    class Padded(nn.Module):
+        def __init__(self, extra: float, norm: nn.Module) -> None:
+            super().__init__()
+            self.extra, self.norm = extra, norm
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return torch.cat([self.norm(inputs), torch.full((len(inputs), 1), self.extra)], dim=1)
+
+    class Mixing(nn.Module):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs - inputs.mean(0)
+
+    inputs = torch.rand(8, 3, generator=torch.Generator().manual_seed(0))
+    for extra in (0.0, -1e4, -1e9, float("-inf")):
+        assert check_is_function(Padded(extra, nn.Linear(3, 3)).eval(), inputs, "net") == 4
+        with pytest.raises(ValueError, match="differently when other inputs"):
+            check_is_function(Padded(extra, Mixing()), inputs, "net")
 
 
 def test_torchvision_and_timm_import_beside_any_torch() -> None:

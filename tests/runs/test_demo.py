@@ -132,8 +132,9 @@ def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_pat
 
 
 def test_leftovers_of_a_killed_process_are_cleared_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("recipe.toml", ".env", "notes.txt"):
+    for name in (".env", "notes.txt"):
         (tmp_path / name).touch()
+    (tmp_path / "recipe.toml").write_text("# rrise demo")
     for name in (f"{TEMPORARY}a", ".git", "votes/train"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "votes" / "train" / f"{TEMPORARY}b").touch()
@@ -152,6 +153,7 @@ def test_one_process_at_a_time_and_no_foreign_folder(tmp_path: Path) -> None:
     ):
         pass
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "recipe.toml").write_text("flour = 500")
     (tmp_path / ".lock").touch()
     with pytest.raises(ValueError, match="holds other things than a run"), open_run(tmp_path, fresh=True):
         pass

@@ -46,4 +46,5 @@ def test_rounding_down_where_plain_formatting_rounds_up() -> None:
     assert format_down(-0.00001) == "-0.0001"
     assert format_down(0.0) == "0.0000"
     assert format_down(float("inf")) == "inf"
+    assert format_down(1e25, 0) == "10000000000000000905969664"
     assert round_down(np.nextafter(0.3, 0), 1) == 0.2

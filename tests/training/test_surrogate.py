@@ -1,4 +1,5 @@
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -109,6 +110,26 @@ def test_same_seed_same_surrogate(uniform: np.ndarray) -> None:
     assert prints[0] == prints[1] != prints[2]
 
 
+class LazyCache(TwoLayers):
+    """Sets up a public table at its first call."""
+
+    table = None
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.table is None:
+            self.table = torch.linspace(0, 1, 4)
+        return super().forward(inputs + self.table)
+
+
+@pytest.mark.parametrize(
+    "make", [LazyCache, lambda: nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(2))]
+)
+def test_modules_that_are_set_up_at_their_first_call_work(make: Callable, uniform: np.ndarray) -> None:
+    base = make()
+    votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=50)
+    rrise.train_surrogate(base, uniform, votes, epochs=1)
+
+
 def test_plain_arrays_of_votes_are_taken(uniform: np.ndarray, half_space: HalfSpace) -> None:
     votes = np.asarray(rrise.collect_votes(half_space, uniform, sigma=SIGMA, n=50))
     assert rrise.train_surrogate(half_space, uniform, votes.tolist(), epochs=1).smoothing is None
@@ -156,7 +177,7 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
         ({"base": nn.Linear}, r"to be a torch\.nn\.Module, got the class Linear"),
         (
             {"input_range": (0, 1)},
-            r"input range \[0, 1\] here, any finite value there",
+            r"input range \(0\.0, 1\.0\) here, None there",
         ),
         ({"validation_share": 1.0}, "share strictly between 0 and 1"),
     ],

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -32,6 +33,8 @@ def test_stored_votes_are_the_collected_ones(store: VoteStore) -> None:
     again = read_votes(store.folder)
     np.testing.assert_array_equal(again, direct)
     assert again.smoothing == direct.smoothing
+    assert again.stream == direct.stream
+    assert again.digests.tolist() == direct.digests.tolist()
 
 
 def test_a_missing_and_a_damaged_shard_are_done_again_and_the_others_kept(store: VoteStore) -> None:
@@ -112,6 +115,17 @@ def test_an_edited_manifest_is_refused(store: VoteStore) -> None:
     path.write_text(path.read_text().replace('"n": 200', '"n": 300'))
     with pytest.raises(ValueError, match="was edited"):
         store.prepare()
+
+
+def test_a_rewritten_shard_with_its_old_metadata_is_done_again(store: VoteStore) -> None:
+    reference = np.asarray(store.collect()).copy()
+    path = store.folder / "shard-00000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.take(list(range(SHARD))[::-1]).replace_schema_metadata(table.schema.metadata), path)
+    np.testing.assert_array_equal(store.collect(), reference)
+    path.unlink()
+    path.mkdir()
+    assert not store.finished()
 
 
 COLLECT = """

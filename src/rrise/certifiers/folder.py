@@ -20,14 +20,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from torch import nn
 
 from rrise._version import __version__
 from rrise.certifiers.card import model_card
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
-from rrise.certifiers.surrogate import Certifier
-from rrise.errors import FolderError, MismatchError
+from rrise.certifiers.surrogate import Certifier, Probe
+from rrise.errors import FolderError, MismatchError, RriseError
 from rrise.files import (
     Json,
     new_folder,
@@ -38,7 +37,6 @@ from rrise.files import (
     write_signed_json,
     write_text,
 )
-from rrise.models.evaluation_mode import evaluating, logits_of
 from rrise.models.program import Program
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
@@ -55,12 +53,13 @@ CARD = "README.md"
 
 def save_certifier(certifier: Certifier, folder: Path) -> None:
     """Write a certifier folder in one step: on any error nothing is left, or the former one stays."""
-    replaceable = folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir()))
-    if folder.exists() and not replaceable:
-        raise FolderError(f"{folder} exists and is not a certifier folder: choose another name")
+    if folder.exists() and not _replaceable(folder):
+        raise FolderError(
+            f"{folder} exists and is not a certifier folder, or holds other files too: choose another name"
+        )
     with new_folder(folder) as new:
         _save_network(certifier, new)
-        save_tensors(new / PROBE, _probe(certifier))
+        save_tensors(new / PROBE, {"inputs": certifier.probe.inputs, "logits": certifier.probe.logits})
         _save_evidence(certifier.evidence, new / EVIDENCE)
         write_text(new / CARD, model_card(certifier))
         write_signed_json(new / MANIFEST, _manifest(certifier, new))
@@ -79,14 +78,14 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
     try:
         calibration = _read_calibration(manifest["calibration"])
         smoothing = Smoothing.from_json(manifest["smoothing"])
-        guarantee = Guarantee.from_json(manifest["guarantee"])
         evidence = _load_evidence(path / EVIDENCE)
         _check_calibration(calibration, evidence, path)
-        _check_guarantee(guarantee, calibration, smoothing, evidence, path)
+        guarantee = _checked_guarantee(manifest["guarantee"], calibration, smoothing, evidence, path)
         network, program = _load_network(path, manifest, surrogate)
         certifier = Certifier(
             network=network,
             program=program,
+            probe=Probe(**load_tensors(path / PROBE)),
             input_shape=tuple(int(size) for size in manifest["input_shape"]),
             smoothing=smoothing,
             calibration=calibration,
@@ -94,8 +93,10 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
             guarantee=guarantee,
             class_names=tuple(str(name) for name in manifest["class_names"]),
         )
-        _check_probe(certifier, load_tensors(path / PROBE), path)
-    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        _check_probe(certifier, path)
+    except RriseError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise FolderError(f"{path / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
     return certifier
 
@@ -181,46 +182,56 @@ def _check_calibration(calibration: Calibration, evidence: CalibrationEvidence, 
         )
 
 
-def _check_guarantee(
-    guarantee: Guarantee,
+def _checked_guarantee(
+    stored: Json,
     calibration: Calibration,
     smoothing: Smoothing,
     evidence: CalibrationEvidence,
     folder: Path,
-) -> None:
+) -> Guarantee:
+    """Return the guarantee that follows from the calibration, if the stored one has the same numbers."""
+    guarantee = Guarantee.from_json(stored)
     issued = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
     seen = int(guarantee.numbers["calibration_inputs_seen_in_training"])
     again = surrogate_guarantee(calibration, smoothing, issued, seen)
-    if (again.failure, again.numbers) != (guarantee.failure, guarantee.numbers):
+    same = (again.failure, again.numbers) == (guarantee.failure, guarantee.numbers)
+    if not same or not 0 <= seen <= calibration.size:
         raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
+    return again
 
 
-def _probe(certifier: Certifier) -> dict[str, torch.Tensor]:
-    """Return two inputs spread over the input range, and the surrogate's logits for them."""
-    low, high = certifier.smoothing.input_range or (-1.0, 1.0)
-    uniform = torch.rand((2, *certifier.input_shape), generator=torch.Generator().manual_seed(0))
-    inputs = low + (high - low) * uniform
-    with evaluating(certifier.network):
-        return {"inputs": inputs, "logits": logits_of(certifier.network, inputs, "surrogate")}
-
-
-def _check_probe(certifier: Certifier, probe: dict[str, torch.Tensor], folder: Path) -> None:
-    with evaluating(certifier.network):
-        logits = logits_of(certifier.network, probe["inputs"], "surrogate")
-    expected = probe["logits"]
-    fits = logits.shape == expected.shape and logits.shape[1] == len(certifier.class_names)
-    if not fits or not torch.allclose(logits, expected, rtol=1e-3, atol=1e-4):
+def _check_probe(certifier: Certifier, folder: Path) -> None:
+    shapes = (tuple(certifier.probe.inputs.shape[1:]), certifier.probe.logits.shape[1])
+    if shapes != (certifier.input_shape, len(certifier.class_names)):
+        raise FolderError(
+            f"{folder} contradicts itself: its probe has not the shape of its inputs or classes"
+        )
+    if not certifier.probe.agrees_with(certifier.network):
         raise FolderError(
             f"the surrogate in {folder} does not compute here what it computed when it was saved: its "
             f"calibration does not hold for it"
         )
 
 
+def _replaceable(folder: Path) -> bool:
+    """Tell whether a folder is empty, or a certifier folder with nothing else in it."""
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    if not names:
+        return True
+    try:
+        manifest = read_signed_json(folder / MANIFEST)
+    except FolderError:
+        return False
+    return names <= {MANIFEST, "manifest.json", *manifest.get("files", ())}
+
+
 def _save_network(certifier: Certifier, folder: Path) -> None:
     if certifier.program is None:
         save_tensors(folder / WEIGHTS, certifier.network.state_dict())
     else:
-        write_text(folder / PROGRAM, json.dumps(certifier.program.graph))
+        write_text(folder / PROGRAM, json.dumps(certifier.program.graph, allow_nan=False))
         save_tensors(folder / WEIGHTS, certifier.program.weights)
 
 

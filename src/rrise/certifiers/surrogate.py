@@ -14,16 +14,49 @@ from torch import nn
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
-from rrise.errors import InputError, MismatchError, SettingError
-from rrise.models.evaluation_mode import check_is_function, check_module, evaluating, logits_of, precision_of
+from rrise.errors import InputError, MismatchError, RriseError, SettingError
+from rrise.models.evaluation_mode import (
+    check_is_function,
+    check_module,
+    evaluating,
+    logits_of,
+    precision_of,
+    uncompiled,
+)
 from rrise.models.export import NotAProgramError, write_program
-from rrise.models.fingerprint import fingerprint
+from rrise.models.fingerprint import fingerprint_in_use
 from rrise.models.program import Program
 from rrise.statistics import Calibration, CalibrationEvidence, Level, check_sigma, fit_calibration, level_text
 from rrise.training.surrogate import Surrogate, surrogate_probabilities
 from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
 
 BATCH_SIZE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Two typical inputs, averages over halves of the calibration set, and the surrogate's logits there.
+
+    They tell whether a loaded surrogate still computes what was calibrated.
+    """
+
+    inputs: torch.Tensor
+    logits: torch.Tensor
+
+    @classmethod
+    def of(cls, network: nn.Module, inputs: torch.Tensor) -> "Probe":
+        """Take the probe of a network in evaluation mode."""
+        halves = torch.stack([half.mean(dim=0) for half in (inputs[::2], inputs[1::2]) if len(half)])
+        with evaluating(network):
+            return cls(halves, logits_of(network, halves, "surrogate"))
+
+    def agrees_with(self, network: nn.Module) -> bool:
+        """Tell whether a network computes the same logits, up to rounding."""
+        with evaluating(network):
+            logits = logits_of(network, self.inputs, "surrogate")
+        if logits.shape != self.logits.shape:
+            return False
+        return torch.allclose(logits.double(), self.logits.double(), rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +72,7 @@ class Certifier:
 
     network: nn.Module
     program: Program | None
+    probe: Probe
     input_shape: tuple[int, ...]
     smoothing: Smoothing
     calibration: Calibration
@@ -74,10 +108,11 @@ class Certifier:
 
     def check_base(self, base: nn.Module) -> None:
         """Refuse a base classifier that this certifier was not calibrated for."""
-        if fingerprint(base) != self.smoothing.base:
+        given = fingerprint_in_use(base, self.probe.inputs, "base classifier")
+        if given != self.smoothing.base:
             raise MismatchError(
                 f"this certifier was calibrated for the base classifier {self.smoothing.base[:12]}, not for "
-                f"{fingerprint(base)[:12]}: its radii say nothing about that one"
+                f"{given[:12]}: its radii say nothing about that one"
             )
 
     def save(self, folder: str | Path) -> None:
@@ -116,7 +151,8 @@ def calibrate(
     if len(inputs) == 0:
         raise InputError("the calibration set is empty: expected held-out inputs and their votes")
     digests = input_digests(inputs)
-    smoothing = _common_smoothing(surrogate, votes, base, sigma, input_range)
+    given = None if base is None else fingerprint_in_use(base, inputs, "base classifier")
+    smoothing = _common_smoothing(surrogate, votes, given, sigma, input_range)
     seen = _seen_in_training(surrogate, digests, allow_seen)
     network, program = _frozen(surrogate, inputs)
     label, top_probability = top_prediction(network, inputs, batch_size)
@@ -131,6 +167,7 @@ def calibrate(
     return Certifier(
         network=network,
         program=program,
+        probe=Probe.of(network, inputs),
         input_shape=tuple(inputs.shape[1:]),
         smoothing=smoothing,
         calibration=calibration,
@@ -142,7 +179,8 @@ def calibrate(
 
 def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Program | None]:
     """Return the surrogate in the form it is saved in, or a copy of it and a warning."""
-    network = copy.deepcopy(surrogate.network if isinstance(surrogate, Surrogate) else surrogate)
+    network = surrogate.network if isinstance(surrogate, Surrogate) else uncompiled(surrogate)
+    network = copy.deepcopy(network)
     network = network.cpu().eval().requires_grad_(False)
     sample = torch.cat([inputs[:4], inputs[:1]])
     with evaluating(network):
@@ -150,11 +188,7 @@ def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Prog
         expected = logits_of(network, sample, "surrogate")
     try:
         program = write_program(network, sample.to(precision_of(network), copy=True))
-        frozen = program.module()
-        with evaluating(frozen):
-            got = logits_of(frozen, sample, "program of the surrogate")
-        if not torch.allclose(got, expected, rtol=1e-4, atol=1e-5, equal_nan=True):
-            raise NotAProgramError("its graph does not compute what the module computes")
+        return _module_of(program, inputs, sample, expected), program
     except NotAProgramError as reason:
         warnings.warn(
             f"the surrogate cannot be written as a program ({reason}): it works here, but loading it from "
@@ -162,7 +196,24 @@ def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Prog
             stacklevel=3,
         )
         return network, None
-    return frozen, program
+
+
+def _module_of(
+    program: Program, inputs: torch.Tensor, sample: torch.Tensor, expected: torch.Tensor
+) -> nn.Module:
+    """Build the module of a program and check that it computes what the surrogate computed."""
+    name = "program of the surrogate"
+    try:
+        module = program.module()
+        with evaluating(module):
+            check_is_function(module, inputs, name)
+            got = logits_of(module, sample, name)
+    except RriseError as error:
+        raise NotAProgramError(str(error)) from error
+    same_type = got.dtype == expected.dtype
+    if not same_type or not torch.allclose(got, expected, rtol=1e-4, atol=1e-5, equal_nan=True):
+        raise NotAProgramError("its graph does not compute what the module computes")
+    return module
 
 
 def top_prediction(
@@ -179,12 +230,12 @@ def top_prediction(
 
 
 def _common_smoothing(
-    surrogate: nn.Module, votes: Any, base: nn.Module | None, sigma: float, input_range: InputRange
+    surrogate: nn.Module, votes: Any, base: str | None, sigma: float, input_range: InputRange
 ) -> Smoothing:
     """Return the one smoothed classifier that surrogate, votes and base belong to, or refuse."""
     of_votes = votes.smoothing if isinstance(votes, Votes) else None
     if base is not None:
-        identity = fingerprint(base)
+        identity = base
     elif isinstance(surrogate, Surrogate):
         identity = surrogate.base_fingerprint
     elif of_votes is not None:
@@ -193,8 +244,7 @@ def _common_smoothing(
         raise MismatchError(
             "cannot tell which base classifier these votes are of: pass base=, or votes from collect_votes"
         )
-    network = base if base is not None else surrogate
-    precision = of_votes.precision if of_votes else str(precision_of(network)).removeprefix("torch.")
+    precision = of_votes.precision if of_votes else str(precision_of(surrogate)).removeprefix("torch.")
     wanted = Smoothing(identity, check_sigma(sigma), check_input_range(input_range), precision)
     if of_votes is not None:
         wanted.check_same(of_votes, "this calibration", "the votes")

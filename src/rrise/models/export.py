@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import warnings
 from typing import Any
 
@@ -88,7 +89,7 @@ def _write_target(target: Any) -> str:
 
 
 def _write(value: Any) -> Any:
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+    if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value

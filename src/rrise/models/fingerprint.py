@@ -1,20 +1,24 @@
 """The identity of a classifier: what its votes, its surrogate and its certificates belong to."""
 
+import dataclasses
+import functools
 import hashlib
+import types
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from rrise.models.evaluation_mode import check_module, precision_of
+from rrise.models.evaluation_mode import check_module, evaluating, logits_of, precision_of, uncompiled
 
 
 def fingerprint(module: nn.Module) -> str:
     """Return a SHA-256 over layers, weights and precision.
 
-    It covers every submodule's class name and public attributes (numbers, texts, functions by name,
-    tensors) and every parameter and buffer; it cannot see the Python code of a `forward`. It does not
-    depend on the device or on training mode.
+    It covers every submodule's class name and public attributes (numbers, texts, arrays, containers of
+    them, functions by name) and every parameter and buffer; it cannot see the Python code of a `forward` or
+    into objects of other types. It does not depend on the device or on training mode.
 
     >>> layer = nn.Linear(2, 2)
     >>> before = fingerprint(layer)
@@ -24,6 +28,7 @@ def fingerprint(module: nn.Module) -> str:
     False
     """
     check_module(module, "classifier")
+    module = uncompiled(module)
     digest = hashlib.sha256(f"precision {precision_of(module)}\n".encode())
     for name, part in module.named_modules():
         digest.update(f"layer {name} {type(part).__name__} {part.extra_repr()}\n".encode())
@@ -41,14 +46,33 @@ def tensor_bytes(tensor: torch.Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-def _content(value: Any) -> bytes:
-    """Return bytes that tell values of plain types apart; other types count by their name alone."""
+def fingerprint_in_use(module: nn.Module, inputs: torch.Tensor, name: str) -> str:
+    """Return the fingerprint after one call, when what a module sets up lazily is there."""
+    check_module(module, name)
+    with evaluating(module):
+        logits_of(module, inputs[:1], name)
+    return fingerprint(module)
+
+
+def _content(value: Any) -> bytes:  # noqa: PLR0911
+    """Return bytes that tell values of ordinary types apart; other objects count by their type alone."""
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {tuple(value.shape)} ".encode() + tensor_bytes(value)
-    if value is None or isinstance(value, bool | int | float | str | torch.dtype):
-        return repr(value).encode()
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype} {value.shape} ".encode() + value.tobytes()
+    if isinstance(value, nn.Module):
+        return fingerprint(value).encode()
     if isinstance(value, list | tuple):
         return b"[" + b",".join(_content(item) for item in value) + b"]"
+    if isinstance(value, set | frozenset):
+        return b"{" + b",".join(sorted(_content(item) for item in value)) + b"}"
     if isinstance(value, dict):
-        return b"{" + b",".join(repr(key).encode() + b":" + _content(value[key]) for key in value) + b"}"
-    return getattr(value, "__qualname__", type(value).__qualname__).encode()
+        return b"{" + b",".join(_content(key) + b":" + _content(value[key]) for key in value) + b"}"
+    if isinstance(value, functools.partial):
+        return b"partial" + _content([value.func, value.args, value.keywords])
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | slice | torch.dtype):
+        return repr(value).encode()
+    name = getattr(value, "__qualname__", type(value).__qualname__).encode()
+    if dataclasses.is_dataclass(value) or isinstance(value, types.SimpleNamespace):
+        return name + _content(vars(value))
+    return name

@@ -81,6 +81,8 @@ class _Interpreter(nn.Module):
         super().__init__()
         self._input, self._output = str(graph["input"]), str(graph["output"])
         self._weights: dict[str, str] = {}
+        if self._input in graph["weights"]:
+            raise ValueError(f"{self._input} is both the input and a weight")
         for index, (name, weight) in enumerate(graph["weights"].items()):
             self._weights[name] = f"weight_{index}"
             self.register_buffer(f"weight_{index}", weights[weight])
@@ -110,10 +112,11 @@ def _read_calls(calls: list[Json], known: set[str], output: str) -> list[_Call]:
         kwargs = {str(name): _read(argument, uses) for name, argument in call["kwargs"].items()}
         if unknown := [name for name in uses if name not in known | results]:
             raise ValueError(f"{call['name']} uses {unknown[0]}, which no call before it made")
-        if call["name"] in known | results:
-            raise ValueError(f"{call['name']} is made twice")
-        read.append((str(call["name"]), _function(call["target"], kwargs), args, kwargs))
-        results.add(call["name"])
+        name = str(call["name"])
+        if name in known | results:
+            raise ValueError(f"{name} is made twice")
+        read.append((name, _function(call["target"], kwargs), args, kwargs))
+        results.add(name)
         last_use.update(dict.fromkeys(uses, position))
     if output not in results:
         raise ValueError(f"no call makes the output {output}")

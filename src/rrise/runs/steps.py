@@ -12,6 +12,7 @@ from rrise.files import TEMPORARY, Json, new_folder, read_signed_json, sha256_of
 
 MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
+RECIPE_MARK = "# rrise "
 LOCK = ".lock"
 CONTENTS = ("splits.json", "base", "votes", "surrogate", "certifier", "evaluation", RECIPE)
 """What a run consists of. The recipe, by which a run folder is known, comes last: it is removed last."""
@@ -25,7 +26,7 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
     """
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file: choose another name for the run folder")
-    if folder.is_dir() and not (folder / RECIPE).exists():
+    if folder.is_dir() and not _is_run(folder):
         names = (path.name for path in folder.iterdir())
         others = [name for name in names if name != LOCK and not name.startswith(TEMPORARY)]
         if others:
@@ -41,6 +42,11 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
         for name in CONTENTS if fresh else ():
             remove(folder / name)
         yield
+
+
+def _is_run(folder: Path) -> bool:
+    recipe = folder / RECIPE
+    return recipe.is_file() and recipe.read_text(errors="replace").startswith(RECIPE_MARK)
 
 
 def remove(path: Path) -> None:

@@ -4,7 +4,7 @@ A radius of 0.12999 printed as 0.13 claims more than was certified. Formatting g
 decimal expansion of the float, so not even its last bit is rounded the wrong way.
 """
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,5 +44,6 @@ def round_down(values: ArrayLike, decimals: int = 6) -> NDArray[np.float64]:
 def _format(value: float, decimals: int, rounding: str) -> str:
     if not np.isfinite(value):
         return str(float(value))
-    rounded = Decimal(float(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding)
+    with localcontext(prec=400):
+        rounded = Decimal(float(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding)
     return str(abs(rounded) if rounded == 0 else rounded)

@@ -12,8 +12,8 @@ from torch import nn
 
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.data.splits import stratified_holdout
-from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
-from rrise.models.fingerprint import fingerprint
+from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of, uncompiled
+from rrise.models.fingerprint import fingerprint_in_use
 from rrise.models.head import features_before, find_head
 from rrise.training.loop import TrainingHistory, TrainingSettings, train
 from rrise.training.strategies import check_strategy
@@ -85,13 +85,13 @@ def train_surrogate(
     digests = input_digests(inputs)
     counts, n = check_votes(votes, len(inputs))
     smoothing = votes.smoothing if isinstance(votes, Votes) else None
-    base_fingerprint = fingerprint(base)
+    base_fingerprint = fingerprint_in_use(base, inputs, "base classifier")
     if smoothing is not None:
         replace(smoothing, base=base_fingerprint, input_range=limits).check_same(
             smoothing, "this training", "the votes"
         )
     check_same_inputs(votes, digests)
-    network = copy.deepcopy(base)
+    network = copy.deepcopy(uncompiled(base))
     with evaluating(network):
         classes = logits_of(network, inputs[:1], "base classifier").shape[1]
     check_votes(votes, len(inputs), classes)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.data.inputs import DIGEST_SIZE, InputRange, describe_range
+from rrise.data.inputs import DIGEST_SIZE, InputRange
 from rrise.errors import InputError, MismatchError
 from rrise.files import Json
 
@@ -41,12 +41,14 @@ class Smoothing:
         for what, mine, theirs in (
             ("base classifier", self.base[:12], other.base[:12]),
             ("sigma", self.sigma, other.sigma),
-            ("input range", describe_range(self.input_range), describe_range(other.input_range)),
+            ("input range", self.input_range, other.input_range),
             ("precision", self.precision, other.precision),
         ):
             if mine != theirs:
+                hint = " (one that changes its own attributes when called looks different each time)"
                 raise MismatchError(
                     f"{whose} and {others} do not belong together: {what} {mine} here, {theirs} there"
+                    f"{hint if what == 'base classifier' else ''}"
                 )
 
 

@@ -27,7 +27,7 @@ from rrise.models.evaluation_mode import (
     logits_of,
     precision_of,
 )
-from rrise.models.fingerprint import fingerprint
+from rrise.models.fingerprint import fingerprint_in_use
 from rrise.seeds import derive_seed
 from rrise.statistics import check_sigma
 from rrise.votes.array import Smoothing, Votes
@@ -68,10 +68,11 @@ class VotePlan:
         """What names the random stream: votes of the same inputs with the same stream share noise."""
         return self.seed, self.split
 
-    def smoothing(self, base: nn.Module) -> Smoothing:
-        """Return the smoothed classifier these votes estimate."""
+    def smoothing(self, base: nn.Module, inputs: torch.Tensor) -> Smoothing:
+        """Return the smoothed classifier these votes estimate; the inputs are to call it once."""
+        identity = fingerprint_in_use(base, inputs, "base classifier")
         precision = str(precision_of(base)).removeprefix("torch.")
-        return Smoothing(fingerprint(base), self.sigma, self.input_range, precision)
+        return Smoothing(identity, self.sigma, self.input_range, precision)
 
 
 def collect_votes(
@@ -103,7 +104,7 @@ def collect_votes(
     inputs = as_inputs(images, input_range=plan.input_range)
     if len(inputs) == 0:
         raise InputError("expected at least one input to vote on, got none")
-    smoothing = plan.smoothing(base)
+    smoothing = plan.smoothing(base, inputs)
     counts = [
         vote_shard(base, shard, plan, index, batch_size=batch_size, on_progress=on_progress)
         for index, shard in shards_of(inputs)

@@ -1,6 +1,8 @@
 """Votes on disk: one Parquet file a shard, so that an interrupted collection goes on where it was."""
 
+import hashlib
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import input_digests, inputs_fingerprint
+from rrise.data.inputs import DIGEST_SIZE, input_digests, inputs_fingerprint
 from rrise.errors import FolderError, MismatchError
 from rrise.files import Json, read_signed_json, sha256_of_json, write_bytes, write_signed_json
 from rrise.votes.array import Smoothing, Votes
@@ -30,7 +32,7 @@ class VoteStore:
     def __init__(self, folder: Path, base: nn.Module, inputs: torch.Tensor, plan: VotePlan) -> None:
         self.folder = folder
         self.plan = plan
-        self.smoothing = plan.smoothing(base)
+        self.smoothing = plan.smoothing(base, inputs)
         self._base = base
         self._inputs = inputs
         self.manifest: Json = {
@@ -70,18 +72,35 @@ class VoteStore:
         """Return the votes, computing the shards that are missing or damaged."""
         self.prepare()
         identity = self.identity
-        counts = []
-        for index, shard in shards_of(self._inputs):
-            stored = _read_shard(self.folder, identity, index, len(shard), self.plan.n)
-            if stored is None:
-                stored = vote_shard(
-                    self._base, shard, self.plan, index, batch_size=batch_size, on_progress=on_progress
+        shards = []
+        for index, inputs in shards_of(self._inputs):
+            shard = _read_shard(self.folder, identity, index, len(inputs), self.plan.n)
+            if shard is None:
+                counts = vote_shard(
+                    self._base, inputs, self.plan, index, batch_size=batch_size, on_progress=on_progress
                 )
-                _write_shard(self.folder, identity, index, stored)
+                shard = _Shard(counts, input_digests(inputs))
+                _write_shard(self.folder, identity, index, shard)
             elif on_progress is not None:
-                on_progress(len(shard) * self.plan.n)
-            counts.append(stored)
-        return Votes(np.concatenate(counts), self.smoothing, self.plan.stream, input_digests(self._inputs))
+                on_progress(len(inputs) * self.plan.n)
+            shards.append(shard)
+        return _together(shards, self.smoothing, self.plan.stream)
+
+
+@dataclass(frozen=True)
+class _Shard:
+    counts: NDArray[np.int64]
+    digests: list[bytes]
+
+    @property
+    def checksum(self) -> str:
+        content = str(self.counts.shape).encode() + self.counts.tobytes() + b"".join(self.digests)
+        return hashlib.sha256(content).hexdigest()
+
+
+def _together(shards: list[_Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:
+    digests = [digest for shard in shards for digest in shard.digests]
+    return Votes(np.concatenate([shard.counts for shard in shards]), smoothing, stream, digests)
 
 
 def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:
@@ -97,15 +116,15 @@ def read_votes(folder: Path) -> Votes:
     manifest = read_signed_json(folder / MANIFEST)
     identity = sha256_of_json(manifest)
     inputs, size, n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
-    counts = []
+    shards = []
     for index, start in enumerate(range(0, inputs, size)):
-        stored = _read_shard(folder, identity, index, min(size, inputs - start), n)
-        if stored is None:
+        shard = _read_shard(folder, identity, index, min(size, inputs - start), n)
+        if shard is None:
             name = _shard_path(folder, index).name
             raise FolderError(f"the votes in {folder} are incomplete: {name} is missing or damaged")
-        counts.append(stored)
+        shards.append(shard)
     stream = (int(manifest["seed"]), str(manifest["split"]))
-    return Votes(np.concatenate(counts), Smoothing.from_json(manifest["smoothing"]), stream)
+    return _together(shards, Smoothing.from_json(manifest["smoothing"]), stream)
 
 
 def _flat(manifest: Json) -> Json:
@@ -116,26 +135,26 @@ def _shard_path(folder: Path, index: int) -> Path:
     return folder / f"shard-{index:05d}.parquet"
 
 
-def _write_shard(folder: Path, identity: str, index: int, counts: NDArray[np.int64]) -> None:
-    column = pa.FixedSizeListArray.from_arrays(pa.array(counts.reshape(-1)), counts.shape[1])
-    table = pa.table({"votes": column}).replace_schema_metadata({"store": identity, "shard": str(index)})
+def _write_shard(folder: Path, identity: str, index: int, shard: _Shard) -> None:
+    votes = pa.FixedSizeListArray.from_arrays(pa.array(shard.counts.reshape(-1)), shard.counts.shape[1])
+    table = pa.table({"votes": votes, "input": pa.array(shard.digests, pa.binary(DIGEST_SIZE))})
+    metadata = {"store": identity, "shard": str(index), "sha256": shard.checksum}
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, write_page_checksum=True)
+    pq.write_table(table.replace_schema_metadata(metadata), buffer, write_page_checksum=True)
     write_bytes(_shard_path(folder, index), buffer.getvalue())
 
 
-def _read_shard(folder: Path, identity: str, index: int, rows: int, n: int) -> NDArray[np.int64] | None:
-    """Return the counts of a shard, or None where it is missing, damaged or of another store or place."""
+def _read_shard(folder: Path, identity: str, index: int, rows: int, n: int) -> _Shard | None:
+    """Return a shard, or None where it is missing, damaged or of another store or place."""
     try:
         table = pq.read_table(_shard_path(folder, index), page_checksum_verification=True)
-        column = table.column("votes").combine_chunks()
-    except (OSError, pa.ArrowException, KeyError):
+        votes = table.column("votes").combine_chunks()
+        counts = np.asarray(votes.flatten().to_numpy(), dtype=np.int64).reshape(rows, -1)
+        shard = _Shard(counts, table.column("input").to_pylist())
+        metadata = table.schema.metadata or {}
+        wanted = {"store": identity, "shard": str(index), "sha256": shard.checksum}
+    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
         return None
-    metadata = table.schema.metadata or {}
-    if (metadata.get(b"store"), metadata.get(b"shard")) != (identity.encode(), str(index).encode()):
+    if any(metadata.get(name.encode()) != value.encode() for name, value in wanted.items()):
         return None
-    flat: NDArray[np.int64] = column.flatten().to_numpy()
-    if len(column) != rows or flat.size == 0:
-        return None
-    counts = flat.reshape(rows, -1)
-    return counts if bool((counts.sum(axis=1) == n).all()) else None
+    return shard if len(shard.digests) == rows and bool((counts.sum(axis=1) == n).all()) else None
