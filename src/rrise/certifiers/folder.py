@@ -3,7 +3,7 @@
     certifier.json         every number and word, and the SHA-256 of every other file and of itself
     surrogate.safetensors  the weights
     program.json           the surrogate's graph (absent if it could not be written as one)
-    probe.safetensors      two inputs and the surrogate's logits for them, checked on loading
+    probe.safetensors      two typical inputs and the surrogate's logits for them, checked on loading
     calibration.parquet    per calibration input: what the offset was computed from
     README.md              the model card
 
