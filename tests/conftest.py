@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -10,6 +11,14 @@ import rrise
 from rrise.certifiers.surrogate import Certifier
 from rrise.runs.settings import DemoSettings
 from tests.closed_forms import HalfSpace
+
+hypothesis.settings.register_profile("rrise", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("rrise")
+
+
+@pytest.fixture(autouse=True)
+def _same_random_weights_every_time() -> None:
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -96,8 +96,8 @@ def new_folder(target: Path) -> Iterator[Path]:
     On an error or an interrupt the temporary folder is removed and an earlier `target` stays as it was.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    workplace = Path(tempfile.mkdtemp(dir=target.parent, prefix=TEMPORARY))
-    new, former = workplace / "new", workplace / "former"
+    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=TEMPORARY))
+    new, former = scratch / "new", scratch / "former"
     try:
         new.mkdir()
         yield new
@@ -109,4 +109,4 @@ def new_folder(target: Path) -> Iterator[Path]:
             former.replace(target)
         raise
     finally:
-        shutil.rmtree(workplace, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -75,15 +75,16 @@ def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool 
 
 
 def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int:
-    """Refuse a module that is no function of the single input, as far as one probe tells; return K.
+    """Refuse a module that is no function of the single input, as far as a few probes tell; return K.
 
     Its answer must not depend on the rest of the batch (batch statistics at evaluation time do that) or
     change from call to call (dropout that ignores evaluation mode does), and calls must not change its
     weights or buffers. There is nothing to certify then.
     """
     before = _versions(module)
-    alone = logits_of(module, inputs[:1], name)
-    again = logits_of(module, inputs[:1], name)
+    alone, again = (
+        torch.cat([logits_of(module, row, name) for row in inputs[:4].split(1)]) for _ in range(2)
+    )
     together = logits_of(module, torch.cat([inputs[:8], inputs[:1] / 2]), name)
     if together.shape[1] != alone.shape[1]:
         raise InputError(
@@ -100,7 +101,7 @@ def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int
             f"the {name} answers the same input differently each time (dropout in evaluation mode?): there "
             f"is no function of the input to certify"
         )
-    if _differ(together[:1], alone):
+    if _differ(together[: len(alone)], alone):
         raise InputError(
             f"the {name} answers an input differently when other inputs are in its batch (batch statistics "
             f"in evaluation mode?): there is no function of the input to certify"
