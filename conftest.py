@@ -6,8 +6,11 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _examples_write_elsewhere(
+def _examples_write_elsewhere_and_repeat(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if isinstance(request.node, pytest.DoctestItem):
+        import torch
+
+        torch.manual_seed(0)
         monkeypatch.chdir(tmp_path)
