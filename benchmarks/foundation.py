@@ -120,8 +120,15 @@ def certificates(certifier: rrise.Certifier) -> dict[str, float]:
     with torch.inference_mode():
         for size in (1, 256):
             batch = images[:size]
-            rows[f"forward_{size}_us"] = 1e6 * best_of(200, lambda batch=batch: network(batch)) / size
-            rows[f"certificate_{size}_us"] = 1e6 * best_of(200, lambda batch=batch: certifier(batch)) / size
+            seconds = [  # taken in turns, so that a slow moment of the machine hits both
+                (
+                    best_of(1, lambda batch=batch: network(batch)),
+                    best_of(1, lambda batch=batch: certifier(batch)),
+                )
+                for _ in range(500)
+            ]
+            rows[f"forward_{size}_us"] = 1e6 * min(forward for forward, _ in seconds) / size
+            rows[f"certificate_{size}_us"] = 1e6 * min(whole for _, whole in seconds) / size
     n = 10_000
     votes = best_of(3, lambda: collect_votes(network, images[:4], sigma=0.25, n=n, seed=0))
     rows["monte_carlo_10000_us"] = 1e6 * votes / 4
