@@ -5,6 +5,7 @@ process leaves behind has a name that begins with `TEMPORARY`.
 """
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -45,6 +46,15 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Json) -> None:
     """Write a JSON object atomically, readable and in the given order; NaN is refused."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Write a `pyarrow` table as Parquet atomically, with a checksum on every page."""
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, write_page_checksum=True)
+    write_bytes(path, buffer.getvalue())
 
 
 def read_json(path: Path) -> Json:

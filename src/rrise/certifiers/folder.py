@@ -11,7 +11,6 @@ Checksums find damage and careless edits; they are no signature against someone 
 """
 
 import copy
-import io
 import json
 import platform
 from importlib.metadata import version
@@ -33,8 +32,8 @@ from rrise.files import (
     read_json,
     read_signed_json,
     sha256_of_file,
-    write_bytes,
     write_signed_json,
+    write_table,
     write_text,
 )
 from rrise.models.program import Program
@@ -49,6 +48,7 @@ PROGRAM = "program.json"
 PROBE = "probe.safetensors"
 EVIDENCE = "calibration.parquet"
 CARD = "README.md"
+_EVIDENCE_COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
 
 
 def save_certifier(certifier: Certifier, folder: Path) -> None:
@@ -191,9 +191,8 @@ def _checked_guarantee(
 ) -> Guarantee:
     """Return the guarantee that follows from the calibration, if the stored one has the same numbers."""
     guarantee = Guarantee.from_json(stored)
-    issued = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
     seen = int(guarantee.numbers["calibration_inputs_seen_in_training"])
-    again = surrogate_guarantee(calibration, smoothing, issued, seen)
+    again = surrogate_guarantee(calibration, evidence, smoothing, seen)
     same = (again.failure, again.numbers) == (guarantee.failure, guarantee.numbers)
     if not same or not 0 <= seen <= calibration.size:
         raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
@@ -255,26 +254,14 @@ def _load_network(
 
 
 def _save_evidence(evidence: CalibrationEvidence, path: Path) -> None:
-    table = pa.table(
-        {
-            "top_probability": evidence.top_probability,
-            "agreeing_votes": evidence.agreeing,
-            "lower_bound": evidence.lower,
-            "score": evidence.score,
-        }
-    )
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    write_bytes(path, buffer.getvalue())
+    columns = (evidence.top_probability, evidence.agreeing, evidence.lower, evidence.score)
+    write_table(path, pa.table(dict(zip(_EVIDENCE_COLUMNS, columns, strict=True))))
 
 
 def _load_evidence(path: Path) -> CalibrationEvidence:
     try:
         table = pq.read_table(path)
-        columns = [
-            table.column(name).to_numpy()
-            for name in ("top_probability", "agreeing_votes", "lower_bound", "score")
-        ]
+        columns = [table.column(name).to_numpy() for name in _EVIDENCE_COLUMNS]
     except (OSError, pa.ArrowException, KeyError) as error:
         raise FolderError(f"{path} is not a readable Parquet file ({error}): it is damaged") from None
     return CalibrationEvidence(*columns)

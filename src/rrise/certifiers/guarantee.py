@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from rrise.data.inputs import describe_range
 from rrise.files import Json, sha256_of_json
-from rrise.statistics import Calibration, exact_level, format_up, level_text
+from rrise.statistics import Calibration, CalibrationEvidence, exact_level, format_up, level_text
 from rrise.votes.array import Smoothing
 
 
@@ -61,13 +61,13 @@ _ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the
 
 
 def surrogate_guarantee(
-    calibration: Calibration, smoothing: Smoothing, issued_share: float, seen_in_training: int = 0
+    calibration: Calibration, evidence: CalibrationEvidence, smoothing: Smoothing, seen_in_training: int
 ) -> Guarantee:
     """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper).
 
-    `issued_share` is that of the calibration inputs, `seen_in_training` how many of them the surrogate was
-    trained on.
+    `seen_in_training` is how many of the calibration inputs the surrogate was trained on.
     """
+    issued_share = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
     held_out = "the calibration inputs and the noise of their votes had no part in training."
     if seen_in_training:
         held_out += (

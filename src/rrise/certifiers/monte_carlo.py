@@ -8,7 +8,7 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import monte_carlo_guarantee
 from rrise.errors import InputError, MismatchError
 from rrise.statistics import Level, check_budget, clopper_pearson_lower, exact_level
-from rrise.votes.array import Votes, check_same_inputs, check_votes
+from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 
 
 def monte_carlo_certificates(votes: Votes, selection: Votes, *, alpha: Level = 0.001) -> Certificates:
@@ -33,7 +33,7 @@ def monte_carlo_certificates(votes: Votes, selection: Votes, *, alpha: Level = 0
         )
     check_budget(n, float(exact))
     label = chosen.argmax(axis=1)
-    agreeing = np.take_along_axis(counts, label[:, None], axis=1)[:, 0]
+    agreeing = votes_for(counts, label)
     return Certificates.from_bound(
         label,
         np.atleast_1d(clopper_pearson_lower(agreeing, n, float(exact))),

@@ -20,6 +20,7 @@ from rrise.models.evaluation_mode import (
     check_module,
     evaluating,
     logits_of,
+    precision_name,
     precision_of,
     uncompiled,
 )
@@ -28,7 +29,7 @@ from rrise.models.fingerprint import fingerprint_in_use
 from rrise.models.program import Program
 from rrise.statistics import Calibration, CalibrationEvidence, Level, check_sigma, fit_calibration, level_text
 from rrise.training.surrogate import Surrogate, surrogate_probabilities
-from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
+from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes, votes_for
 
 BATCH_SIZE = 256
 
@@ -91,7 +92,7 @@ class Certifier:
     def __call__(self, images: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
         """Certify inputs `[inputs, *input_shape]` with one forward pass each."""
         inputs = as_inputs(images, shape=self.input_shape, input_range=self.smoothing.input_range)
-        label, top_probability = self.predict(inputs, batch_size=batch_size)
+        label, top_probability = top_prediction(self.network, inputs, batch_size)
         return Certificates.from_bound(
             label,
             self.calibration.lower_bound(top_probability),
@@ -99,12 +100,6 @@ class Certifier:
             guarantee=self.guarantee,
             passes=1,
         )
-
-    def predict(
-        self, inputs: torch.Tensor, *, batch_size: int = BATCH_SIZE
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the surrogate's class and top probability of checked inputs, before calibration."""
-        return top_prediction(self.network, inputs, batch_size)
 
     def check_base(self, base: nn.Module) -> None:
         """Refuse a base classifier that this certifier was not calibrated for."""
@@ -156,23 +151,22 @@ def calibrate(
     seen = _seen_in_training(surrogate, digests, allow_seen)
     network, program = _frozen(surrogate, inputs)
     label, top_probability = top_prediction(network, inputs, batch_size)
-    classes = surrogate_probabilities(network, inputs[:1], 1).shape[1]
+    probe = Probe.of(network, inputs)
+    classes = probe.logits.shape[1]
     counts, n = check_votes(votes, len(inputs), classes)
     check_same_inputs(votes, digests)
-    agreeing = np.take_along_axis(counts, label[:, None], axis=1)[:, 0]
     calibration, evidence = fit_calibration(
-        top_probability, agreeing, n, failure=failure, beta=beta, score=score
+        top_probability, votes_for(counts, label), n, failure=failure, beta=beta, score=score
     )
-    issued = calibration.lower_bound(top_probability) > 0.5
     return Certifier(
         network=network,
         program=program,
-        probe=Probe.of(network, inputs),
+        probe=probe,
         input_shape=tuple(inputs.shape[1:]),
         smoothing=smoothing,
         calibration=calibration,
         evidence=evidence,
-        guarantee=surrogate_guarantee(calibration, smoothing, float(issued.mean()), seen),
+        guarantee=surrogate_guarantee(calibration, evidence, smoothing, seen),
         class_names=_class_names(class_names, classes),
     )
 
@@ -244,7 +238,7 @@ def _common_smoothing(
         raise MismatchError(
             "cannot tell which base classifier these votes are of: pass base=, or votes from collect_votes"
         )
-    precision = of_votes.precision if of_votes else str(precision_of(surrogate)).removeprefix("torch.")
+    precision = of_votes.precision if of_votes else precision_name(surrogate)
     wanted = Smoothing(identity, check_sigma(sigma), check_input_range(input_range), precision)
     if of_votes is not None:
         wanted.check_same(of_votes, "this calibration", "the votes")

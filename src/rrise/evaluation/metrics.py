@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rrise.certifiers.certificates import Certificates
 from rrise.errors import InputError
-from rrise.votes.array import check_votes
+from rrise.votes.array import check_votes, votes_for
 
 
 def certified_accuracy(
@@ -40,7 +40,7 @@ def summarise(certificates: Certificates, labels: NDArray[np.int64]) -> dict[str
 def vote_share_of_label(certificates: Certificates, votes: Any) -> NDArray[np.float64]:
     """Return the Monte Carlo estimate of the smoothed probability of each certificate's label."""
     counts, n = check_votes(votes, len(certificates))
-    return np.asarray(np.take_along_axis(counts, certificates.label[:, None], axis=1)[:, 0] / n)
+    return votes_for(counts, certificates.label) / n
 
 
 def observed_violations(certificates: Certificates, votes: Any) -> dict[str, float]:

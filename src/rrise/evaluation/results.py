@@ -1,12 +1,10 @@
 """What an evaluation found: certificates of the same test inputs by both methods, and the truth."""
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
@@ -40,9 +38,9 @@ class Evaluation:
             "break_even_queries": self.costs.break_even,
         }
 
-    def certificate_table(self) -> bytes:
-        """Return the certificates of every test input as Parquet."""
-        table = pa.table(
+    def certificate_table(self) -> pa.Table:
+        """Return the certificates of every test input, in full precision."""
+        return pa.table(
             {
                 "index": self.indices,
                 "true_label": self.labels,
@@ -50,9 +48,6 @@ class Evaluation:
                 **_columns("monte_carlo", self.monte_carlo),
             }
         )
-        buffer = io.BytesIO()
-        pq.write_table(table, buffer)
-        return buffer.getvalue()
 
 
 def _columns(prefix: str, certificates: Certificates) -> dict[str, Any]:

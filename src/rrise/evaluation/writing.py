@@ -10,7 +10,7 @@ from rrise.evaluation.images import png_bytes
 from rrise.evaluation.metrics import vote_share_of_label
 from rrise.evaluation.report import percent, render_report
 from rrise.evaluation.results import Evaluation
-from rrise.files import Json, write_bytes, write_json, write_text
+from rrise.files import Json, write_bytes, write_json, write_table, write_text
 
 _SAMPLES = 12
 
@@ -20,7 +20,7 @@ def write_evaluation(folder: Path, evaluation: Evaluation, title: str, settings:
     shown = {"rrise": __version__, "torch": torch.__version__, **settings}
     write_text(folder / "report.html", render_report(evaluation, title, shown))
     write_bytes(folder / "summary.png", _summary(evaluation))
-    write_bytes(folder / "certificates.parquet", evaluation.certificate_table())
+    write_table(folder / "certificates.parquet", evaluation.certificate_table())
     write_json(folder / "metrics.json", evaluation.metrics())
     samples = folder / "samples"
     samples.mkdir()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import torch
 from torch import nn
@@ -24,15 +25,20 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 def precision_of(module: nn.Module) -> torch.dtype:
     """Return the floating-point type a module computes in: that of its first floating-point weight."""
-    for weight in (*module.parameters(), *module.buffers()):
+    for weight in chain(module.parameters(), module.buffers()):
         if weight.is_floating_point():
             return weight.dtype
     return torch.float32
 
 
+def precision_name(module: nn.Module) -> str:
+    """Return the precision as files and messages write it, such as `float32`."""
+    return str(precision_of(module)).removeprefix("torch.")
+
+
 def device_of(module: nn.Module) -> torch.device:
     """Return where a module's weights are; the CPU for a module without weights."""
-    for weight in (*module.parameters(), *module.buffers()):
+    for weight in chain(module.parameters(), module.buffers()):
         return weight.device
     return torch.device("cpu")
 
@@ -111,7 +117,7 @@ def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int
 
 def _versions(module: nn.Module) -> list[tuple[int, int]]:
     """Return what changes when a weight or buffer is written to or replaced."""
-    return [(id(tensor), tensor._version) for tensor in (*module.parameters(), *module.buffers())]
+    return [(id(tensor), tensor._version) for tensor in chain(module.parameters(), module.buffers())]
 
 
 def _differ(logits: torch.Tensor, others: torch.Tensor) -> bool:

@@ -83,18 +83,17 @@ def train_surrogate(
     limits = check_input_range(input_range)
     inputs = as_inputs(images, input_range=limits)
     digests = input_digests(inputs)
-    counts, n = check_votes(votes, len(inputs))
     smoothing = votes.smoothing if isinstance(votes, Votes) else None
     base_fingerprint = fingerprint_in_use(base, inputs, "base classifier")
     if smoothing is not None:
         replace(smoothing, base=base_fingerprint, input_range=limits).check_same(
             smoothing, "this training", "the votes"
         )
-    check_same_inputs(votes, digests)
     network = copy.deepcopy(uncompiled(base))
     with evaluating(network):
         classes = logits_of(network, inputs[:1], "base classifier").shape[1]
-    check_votes(votes, len(inputs), classes)
+    counts, n = check_votes(votes, len(inputs), classes)
+    check_same_inputs(votes, digests)
     targets = torch.from_numpy(counts / n).to(device_of(network), precision_of(network))
     kept, held_out = (
         torch.from_numpy(part) for part in stratified_holdout(counts.max(axis=1) / n, validation_share, seed)

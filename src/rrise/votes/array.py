@@ -97,6 +97,11 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         return getattr(ufunc, method)(*plain, **keywords)
 
 
+def votes_for(counts: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return, for each input, how many of its votes are for its label."""
+    return np.asarray(np.take_along_axis(counts, label[:, None], axis=1)[:, 0])
+
+
 def check_same_inputs(votes: Any, digests: list[bytes]) -> None:
     """Refuse votes that are known to be of other inputs, or in another order, than these."""
     known = votes.digests if isinstance(votes, Votes) else None

@@ -25,7 +25,7 @@ from rrise.models.evaluation_mode import (
     device_of,
     evaluating,
     logits_of,
-    precision_of,
+    precision_name,
 )
 from rrise.models.fingerprint import fingerprint_in_use
 from rrise.seeds import derive_seed
@@ -71,8 +71,7 @@ class VotePlan:
     def smoothing(self, base: nn.Module, inputs: torch.Tensor) -> Smoothing:
         """Return the smoothed classifier these votes estimate; the inputs are to call it once."""
         identity = fingerprint_in_use(base, inputs, "base classifier")
-        precision = str(precision_of(base)).removeprefix("torch.")
-        return Smoothing(identity, self.sigma, self.input_range, precision)
+        return Smoothing(identity, self.sigma, self.input_range, precision_name(base))
 
 
 def collect_votes(

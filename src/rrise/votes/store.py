@@ -1,7 +1,6 @@
 """Votes on disk: one Parquet file a shard, so that an interrupted collection goes on where it was."""
 
 import hashlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from torch import nn
 
 from rrise.data.inputs import DIGEST_SIZE, input_digests, inputs_fingerprint
 from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, read_signed_json, sha256_of_json, write_bytes, write_signed_json
+from rrise.files import Json, read_signed_json, sha256_of_json, write_signed_json, write_table
 from rrise.votes.array import Smoothing, Votes
 from rrise.votes.engine import BATCH_SIZE, BLOCK, SHARD, OnProgress, VotePlan, shards_of, vote_shard
 
@@ -139,9 +138,7 @@ def _write_shard(folder: Path, identity: str, index: int, shard: _Shard) -> None
     votes = pa.FixedSizeListArray.from_arrays(pa.array(shard.counts.reshape(-1)), shard.counts.shape[1])
     table = pa.table({"votes": votes, "input": pa.array(shard.digests, pa.binary(DIGEST_SIZE))})
     metadata = {"store": identity, "shard": str(index), "sha256": shard.checksum}
-    buffer = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata(metadata), buffer, write_page_checksum=True)
-    write_bytes(_shard_path(folder, index), buffer.getvalue())
+    write_table(_shard_path(folder, index), table.replace_schema_metadata(metadata))
 
 
 def _read_shard(folder: Path, identity: str, index: int, rows: int, n: int) -> _Shard | None:
