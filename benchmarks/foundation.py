@@ -7,16 +7,10 @@ forward pass of the same network and against Monte Carlo; the demo, step by step
 """
 
 import json
-import os
-import platform
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -25,37 +19,16 @@ from rich.console import Console
 from statsmodels.stats.proportion import proportion_confint
 
 import rrise
+from machine import best_of, hardware, import_seconds
 from rrise.data.catalogue import load_digits
 from rrise.evaluation.report import comparison_rows
 from rrise.models.catalogue import build_model
 from rrise.runs import demo as demo_module
 from rrise.runs.demo import run_demo
 from rrise.runs.settings import DemoSettings
-from rrise.votes.engine import collect_votes
+from rrise.votes.collect import collect_votes
 
 RESULTS = Path(__file__).parent / "results"
-
-
-def best_of(times: int, action: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(times):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
-def hardware() -> dict[str, object]:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "torch_threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "numpy", "scipy")},
-        "date": date.today().isoformat(),
-    }
 
 
 def bounds() -> dict[str, float]:
@@ -68,17 +41,6 @@ def bounds() -> dict[str, float]:
         "distinct_counts_s": best_of(3, lambda: rrise.clopper_pearson_lower(k, n, 0.001)),
         "votes_of_n_10000_s": best_of(3, lambda: rrise.clopper_pearson_lower(fixed, 10_000, 0.001)),
         "statsmodels_s": 10 * best_of(2, lambda: proportion_confint(k[few], n[few], 0.002, method="beta")),
-    }
-
-
-def import_seconds() -> dict[str, float]:
-    def fresh(code: str) -> float:
-        return best_of(3, lambda: subprocess.run([sys.executable, "-c", code], check=True))
-
-    return {
-        "python_s": fresh("pass"),
-        "import_rrise_s": fresh("import rrise"),
-        "import_torch_s": fresh("import torch"),
     }
 
 

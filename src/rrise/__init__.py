@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from rrise.training.surrogate import Surrogate as Surrogate
     from rrise.training.surrogate import train_surrogate as train_surrogate
     from rrise.votes.array import Votes as Votes
-    from rrise.votes.engine import collect_votes as collect_votes
+    from rrise.votes.collect import collect_votes as collect_votes
+    from rrise.votes.plan import VotePlan as VotePlan
+    from rrise.votes.store import VoteStore as VoteStore
+    from rrise.votes.store import read_votes as read_votes
 
 _HOMES = {
     "Certificates": "rrise.certifiers.certificates",
@@ -38,17 +41,20 @@ _HOMES = {
     "Guarantee": "rrise.certifiers.guarantee",
     "RriseError": "rrise.errors",
     "Surrogate": "rrise.training.surrogate",
+    "VotePlan": "rrise.votes.plan",
+    "VoteStore": "rrise.votes.store",
     "Votes": "rrise.votes.array",
     "calibrate": "rrise.certifiers.surrogate",
     "certified_radius": "rrise.statistics",
     "clopper_pearson_interval": "rrise.statistics",
     "clopper_pearson_lower": "rrise.statistics",
     "clopper_pearson_upper": "rrise.statistics",
-    "collect_votes": "rrise.votes.engine",
+    "collect_votes": "rrise.votes.collect",
     "conformal_rank": "rrise.statistics",
     "fingerprint": "rrise.models.fingerprint",
     "load_certifier": "rrise.certifiers.folder",
     "monte_carlo_certificates": "rrise.certifiers.monte_carlo",
+    "read_votes": "rrise.votes.store",
     "train_surrogate": "rrise.training.surrogate",
 }
 

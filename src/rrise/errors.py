@@ -23,3 +23,7 @@ class MismatchError(RriseError):
 
 class FolderError(RriseError):
     """A folder on disk that is missing, truncated, edited or of another kind."""
+
+
+class WorkerError(RriseError):
+    """A worker on another machine or in another process that failed for good."""

@@ -45,7 +45,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Json) -> None:
     """Write a JSON object atomically, readable and in the given order; NaN is refused."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Json) -> bytes:
+    """Return a JSON object as a file holds it."""
+    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def write_table(path: Path, table: Any) -> None:
@@ -60,10 +65,19 @@ def write_table(path: Path, table: Any) -> None:
 def read_json(path: Path) -> Json:
     """Read a JSON object; a missing or damaged file is a `FolderError` that names it."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        content = path.read_bytes()
     except FileNotFoundError:
         raise FolderError(f"expected a file {path}, but there is none") from None
-    except (ValueError, OSError, RecursionError) as error:
+    except OSError as error:
+        raise FolderError(f"{path} is not a readable JSON file ({error}): it is damaged or edited") from None
+    return parse_json(content, str(path))
+
+
+def parse_json(content: bytes, path: str) -> Json:
+    """Return the JSON object in a file's content; `path` is for messages."""
+    try:
+        value = json.loads(content.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} is not a readable JSON file ({error}): it is damaged or edited") from None
     if not isinstance(value, dict):
         raise FolderError(f"expected a JSON object in {path}, got {type(value).__name__}")
@@ -72,12 +86,25 @@ def read_json(path: Path) -> Json:
 
 def write_signed_json(path: Path, value: Json) -> None:
     """Write a JSON object with its own checksum in it."""
-    write_json(path, {**value, "sha256": sha256_of_json(value)})
+    write_bytes(path, signed_json_bytes(value))
+
+
+def signed_json_bytes(value: Json) -> bytes:
+    """Return a JSON object with its own checksum in it, as a file holds it."""
+    return json_bytes({**value, "sha256": sha256_of_json(value)})
 
 
 def read_signed_json(path: Path) -> Json:
     """Read a JSON object and check its checksum; an edited one is a `FolderError`."""
-    signed = read_json(path)
+    return _checked(read_json(path), str(path))
+
+
+def parse_signed_json(content: bytes, path: str) -> Json:
+    """Return the JSON object in a file's content and check its checksum."""
+    return _checked(parse_json(content, path), path)
+
+
+def _checked(signed: Json, path: str) -> Json:
     value = {name: content for name, content in signed.items() if name != "sha256"}
     if signed.get("sha256") != sha256_of_json(value):
         raise FolderError(f"{path} was edited: its checksum does not match its content")

@@ -1,25 +1,80 @@
-"""The one progress bar."""
+"""The one progress bar, and its form for machines."""
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+OnProgress = Callable[[int], object]
+"""Called with the number of forward passes, or of epochs, done since the last call."""
+VoteProgress = Iterator[tuple[OnProgress, OnProgress]]
+"""Gives what to call for passes and for stored shards."""
+
 
 @contextmanager
 def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """Show a bar with rate and time left, and give the function that advances it."""
+    with _bar(console, unit) as progress:
+        task = progress.add_task(what, total=total, shards="")
+        yield lambda amount: progress.advance(task, amount)
+
+
+@contextmanager
+def vote_bar(
+    console: Console, what: str, passes: int, shards: int
+) -> Iterator[tuple[OnProgress, OnProgress]]:
+    """Show a bar of passes and of stored shards, and give the two functions that advance it."""
+    stored = count()
+    with _bar(console, "passes") as progress:
+        task = progress.add_task(what, total=passes, shards=f"{next(stored)}/{shards} shards")
+
+        def store(amount: int) -> None:
+            for _ in range(amount):
+                progress.update(task, shards=f"{next(stored)}/{shards} shards")
+
+        yield lambda amount: progress.advance(task, amount), store
+
+
+@contextmanager
+def vote_log(
+    write: Callable[[str], object], passes: int, shards: int
+) -> Iterator[tuple[OnProgress, OnProgress]]:
+    """Write a JSON line at the start, for each stored shard, and at the end."""
+    start = time.monotonic()
+    done = {"passes": 0, "shards": 0}
+
+    def line(event: str) -> None:
+        seconds = time.monotonic() - start
+        total = {"passes_in_all": passes, "shards_in_all": shards}
+        write(json.dumps({"event": event, **done, **total, "seconds": round(seconds, 3)}))
+
+    def advance(amount: int) -> None:
+        done["passes"] += amount
+
+    def store(amount: int) -> None:
+        done["shards"] += amount
+        if amount:
+            line("stored")
+
+    line("start")
+    yield advance, store
+    line("end")
+
+
+def _bar(console: Console, unit: str) -> Progress:
     columns: list[ProgressColumn] = [
         TextColumn("{task.description:<24}"),
         BarColumn(bar_width=12),
         _CountAndRate(unit),
+        TextColumn("{task.fields[shards]}", style="dim"),
         TimeRemainingColumn(elapsed_when_finished=True, compact=True),
     ]
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda amount: progress.advance(task, amount)
+    return Progress(*columns, console=console)
 
 
 class _CountAndRate(ProgressColumn):

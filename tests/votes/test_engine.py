@@ -8,7 +8,7 @@ from torch import nn
 
 import rrise
 from rrise.models.catalogue import build_model
-from rrise.votes.engine import BLOCK, SHARD, VotePlan, vote_shard
+from rrise.votes.plan import SHARD
 from tests.closed_forms import Fan, HalfSpace, Slab
 
 POINTS = np.random.default_rng(1).random((130, 2), dtype=np.float32)
@@ -47,12 +47,12 @@ def test_noise_is_clipped_to_the_input_range() -> None:
     assert free[:, 1].sum() > 100
 
 
-@pytest.mark.parametrize("n", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+@pytest.mark.parametrize("n", [1, 100 - 1, 100, 100 + 1, 3 * 100])
 def test_votes_do_not_depend_on_the_batch_size(n: int) -> None:
     base = build_model("small-convnet", seed=0)
     images = torch.rand(SHARD + 5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     reference = rrise.collect_votes(base, images, sigma=0.5, n=n, seed=7)
-    for batch_size in (1, 37, 100, 4096) if n < BLOCK else (37, 100, 4096):
+    for batch_size in (1, 37, 100, 4096) if n < 100 else (37, 100, 4096):
         again = rrise.collect_votes(base, images, sigma=0.5, n=n, seed=7, batch_size=batch_size)
         np.testing.assert_array_equal(again, reference)
 
@@ -60,11 +60,11 @@ def test_votes_do_not_depend_on_the_batch_size(n: int) -> None:
 def test_the_first_shards_and_blocks_do_not_depend_on_the_later_ones() -> None:
     base = HalfSpace(torch.tensor([1.0, 2.0]), -1.4)
     settings = {"sigma": 0.25, "seed": 3}
-    full = rrise.collect_votes(base, POINTS, n=3 * BLOCK, **settings)
+    full = rrise.collect_votes(base, POINTS, n=3 * 100, **settings)
     np.testing.assert_array_equal(
-        full[:SHARD], rrise.collect_votes(base, POINTS[:SHARD], n=3 * BLOCK, **settings)
+        full[:SHARD], rrise.collect_votes(base, POINTS[:SHARD], n=3 * 100, **settings)
     )
-    fewer = rrise.collect_votes(base, POINTS, n=2 * BLOCK, **settings)
+    fewer = rrise.collect_votes(base, POINTS, n=2 * 100, **settings)
     assert np.all(fewer <= full)
 
 
@@ -74,11 +74,11 @@ def test_noise_is_independent_between_inputs_blocks_shards_splits_and_seeds() ->
     same = np.full((SHARD * 8, 2), 0.5, np.float32)  # on the boundary: a fair coin
 
     def coins(seed: int, split: str) -> np.ndarray:
-        plan = {"sigma": 0.25, "n": BLOCK, "seed": seed, "split": split, "input_range": None}
-        return np.asarray(rrise.collect_votes(base, same, **plan))[:, 1] - BLOCK / 2
+        plan = {"sigma": 0.25, "n": 100, "seed": seed, "split": split, "input_range": None}
+        return np.asarray(rrise.collect_votes(base, same, **plan))[:, 1] - 100 / 2
 
     first, other_seed, other_split = coins(0, "a"), coins(1, "a"), coins(0, "b")
-    assert stats.chi2.cdf((first**2).sum() / (BLOCK / 4), len(first)) < 0.9999
+    assert stats.chi2.cdf((first**2).sum() / (100 / 4), len(first)) < 0.9999
     limit = 4.5 / len(first) ** 0.5
     for a, b in [
         (first, other_seed),
@@ -87,10 +87,8 @@ def test_noise_is_independent_between_inputs_blocks_shards_splits_and_seeds() ->
         (first[:-SHARD], first[SHARD:]),
     ]:
         assert abs(np.corrcoef(a, b)[0, 1]) < limit * 1.1
-    blocks = [
-        vote_shard(base, torch.from_numpy(same[:SHARD]), VotePlan(0.25, n, 0, "a", None), 0)[:, 1]
-        for n in (BLOCK, 2 * BLOCK)
-    ]
+    plan = {"sigma": 0.25, "seed": 0, "split": "a", "input_range": None}
+    blocks = [np.asarray(rrise.collect_votes(base, same[:SHARD], n=n, **plan))[:, 1] for n in (100, 200)]
     assert abs(np.corrcoef(blocks[0], blocks[1] - blocks[0])[0, 1]) < 4.5 / SHARD**0.5
 
 
@@ -228,7 +226,7 @@ def test_other_inputs_get_other_noise_under_the_same_seed_and_split() -> None:
     base = HalfSpace(torch.tensor([1.0, 2.0]), -1.5)
     first = np.full((SHARD, 2), 0.5, np.float32)  # both on the boundary: fair coins
     second = first + np.float32([0.2, -0.1])
-    plan = {"sigma": 0.25, "n": BLOCK, "input_range": None}
+    plan = {"sigma": 0.25, "n": 100, "input_range": None}
     coins = [np.asarray(rrise.collect_votes(base, points, **plan))[:, 1] for points in (first, second)]
     assert abs(np.corrcoef(coins)[0, 1]) < 4.5 / SHARD**0.5
 

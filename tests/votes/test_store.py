@@ -12,7 +12,7 @@ import torch
 
 import rrise
 from rrise.models.catalogue import build_model
-from rrise.votes.engine import SHARD, VotePlan
+from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.store import VoteStore, read_votes
 
 IMAGES = torch.rand(SHARD * 4 + 3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -30,7 +30,7 @@ def test_stored_votes_are_the_collected_ones(store: VoteStore) -> None:
         build_model("small-convnet", seed=0), IMAGES, sigma=0.25, n=200, seed=5, split="train"
     )
     np.testing.assert_array_equal(stored, direct)
-    again = read_votes(store.folder)
+    again = read_votes(store.storage.folder)
     np.testing.assert_array_equal(again, direct)
     assert again.smoothing == direct.smoothing
     assert again.stream == direct.stream
@@ -39,7 +39,7 @@ def test_stored_votes_are_the_collected_ones(store: VoteStore) -> None:
 
 def test_a_missing_and_a_damaged_shard_are_done_again_and_the_others_kept(store: VoteStore) -> None:
     reference = np.asarray(store.collect()).copy()
-    shards = sorted(store.folder.glob("shard-*.parquet"))
+    shards = sorted(store.storage.folder.glob("shard-*.parquet"))
     kept = {shard: shard.stat().st_mtime_ns for shard in shards[2:]}
     shards[0].unlink()
     damaged = bytearray(shards[1].read_bytes())
@@ -47,7 +47,7 @@ def test_a_missing_and_a_damaged_shard_are_done_again_and_the_others_kept(store:
     shards[1].write_bytes(damaged)
     assert not store.finished()
     with pytest.raises(ValueError, match=r"shard-00000\.parquet is missing or damaged"):
-        read_votes(store.folder)
+        read_votes(store.storage.folder)
     np.testing.assert_array_equal(store.collect(), reference)
     assert {shard: shard.stat().st_mtime_ns for shard in shards[2:]} == kept
 
@@ -55,7 +55,7 @@ def test_a_missing_and_a_damaged_shard_are_done_again_and_the_others_kept(store:
 @pytest.mark.parametrize("position", range(0, 100, 7))
 def test_a_flipped_byte_is_never_read_as_votes(store: VoteStore, position: int) -> None:
     reference = np.asarray(store.collect()).copy()
-    shard = store.folder / "shard-00001.parquet"
+    shard = store.storage.folder / "shard-00001.parquet"
     content = bytearray(shard.read_bytes())
     content[len(content) * position // 100] ^= 0x10
     shard.write_bytes(content)
@@ -77,22 +77,22 @@ def test_a_store_of_other_votes_is_refused_naming_the_field(
 ) -> None:
     store.prepare()
     with pytest.raises(ValueError, match=f" have {field} = "):
-        VoteStore(store.folder, build_model("small-convnet", seed=0), IMAGES, plan).prepare()
+        VoteStore(store.storage.folder, build_model("small-convnet", seed=0), IMAGES, plan).prepare()
 
 
 def test_a_store_of_another_base_or_other_inputs_is_refused(store: VoteStore) -> None:
     store.prepare()
     with pytest.raises(ValueError, match=" have base = "):
-        VoteStore(store.folder, build_model("small-convnet", seed=1), IMAGES, PLAN).prepare()
+        VoteStore(store.storage.folder, build_model("small-convnet", seed=1), IMAGES, PLAN).prepare()
     with pytest.raises(ValueError, match=" have inputs_sha256 = "):
-        VoteStore(store.folder, build_model("small-convnet", seed=0), 1 - IMAGES, PLAN).prepare()
+        VoteStore(store.storage.folder, build_model("small-convnet", seed=0), 1 - IMAGES, PLAN).prepare()
 
 
 def test_shards_of_other_votes_are_not_taken_over_where_the_manifest_is_lost(store: VoteStore) -> None:
     store.collect()
-    (store.folder / "manifest.json").unlink()
+    (store.storage.folder / "manifest.json").unlink()
     other = VoteStore(
-        store.folder, build_model("small-convnet", seed=1), IMAGES, VotePlan(0.9, 200, 6, "train")
+        store.storage.folder, build_model("small-convnet", seed=1), IMAGES, VotePlan(0.9, 200, 6, "train")
     )
     other.prepare()
     assert not other.finished()
@@ -104,14 +104,14 @@ def test_shards_of_other_votes_are_not_taken_over_where_the_manifest_is_lost(sto
 
 def test_a_shard_in_anothers_place_is_done_again(store: VoteStore) -> None:
     reference = np.asarray(store.collect()).copy()
-    first, second = (store.folder / f"shard-0000{i}.parquet" for i in (0, 1))
+    first, second = (store.storage.folder / f"shard-0000{i}.parquet" for i in (0, 1))
     second.write_bytes(first.read_bytes())
     np.testing.assert_array_equal(store.collect(), reference)
 
 
 def test_an_edited_manifest_is_refused(store: VoteStore) -> None:
     store.prepare()
-    path = store.folder / "manifest.json"
+    path = store.storage.folder / "manifest.json"
     path.write_text(path.read_text().replace('"n": 200', '"n": 300'))
     with pytest.raises(ValueError, match="was edited"):
         store.prepare()
@@ -119,7 +119,7 @@ def test_an_edited_manifest_is_refused(store: VoteStore) -> None:
 
 def test_a_rewritten_shard_with_its_old_metadata_is_done_again(store: VoteStore) -> None:
     reference = np.asarray(store.collect()).copy()
-    path = store.folder / "shard-00000.parquet"
+    path = store.storage.folder / "shard-00000.parquet"
     table = pq.read_table(path)
     pq.write_table(table.take(list(range(SHARD))[::-1]).replace_schema_metadata(table.schema.metadata), path)
     np.testing.assert_array_equal(store.collect(), reference)
@@ -132,7 +132,7 @@ COLLECT = """
 import sys, torch
 from pathlib import Path
 from rrise.models.catalogue import build_model
-from rrise.votes.engine import VotePlan
+from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 images = torch.rand(64 * 4 + 3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 plan = VotePlan(0.25, 2000, 5, "train")

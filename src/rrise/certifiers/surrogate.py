@@ -25,7 +25,7 @@ from rrise.models.evaluation_mode import (
     uncompiled,
 )
 from rrise.models.export import NotAProgramError, write_program
-from rrise.models.fingerprint import fingerprint_in_use
+from rrise.models.precision import identity_at
 from rrise.models.program import Program
 from rrise.statistics import Calibration, CalibrationEvidence, Level, check_sigma, fit_calibration, level_text
 from rrise.training.surrogate import Surrogate, surrogate_probabilities
@@ -103,7 +103,7 @@ class Certifier:
 
     def check_base(self, base: nn.Module) -> None:
         """Refuse a base classifier that this certifier was not calibrated for."""
-        given = fingerprint_in_use(base, self.probe.inputs, "base classifier")
+        given = identity_at(base, self.smoothing.precision, self.probe.inputs, "base classifier")
         if given != self.smoothing.base:
             raise MismatchError(
                 f"this certifier was calibrated for the base classifier {self.smoothing.base[:12]}, not for "
@@ -146,7 +146,8 @@ def calibrate(
     if len(inputs) == 0:
         raise InputError("the calibration set is empty: expected held-out inputs and their votes")
     digests = input_digests(inputs)
-    given = None if base is None else fingerprint_in_use(base, inputs, "base classifier")
+    precision = votes.smoothing.precision if isinstance(votes, Votes) and votes.smoothing else None
+    given = None if base is None else identity_at(base, precision, inputs, "base classifier")
     smoothing = _common_smoothing(surrogate, votes, given, sigma, input_range)
     seen = _seen_in_training(surrogate, digests, allow_seen)
     network, program = _frozen(surrogate, inputs)

@@ -11,6 +11,7 @@ from rich.text import Text
 from rrise._version import __version__
 from rrise.cli.certify import certify
 from rrise.cli.demo import demo
+from rrise.cli.vote import vote
 from rrise.errors import RriseError
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(vote)
 app.command()(certify)
 
 

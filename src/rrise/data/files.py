@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rrise.data.inputs import InputRange, as_inputs
 from rrise.errors import InputError
@@ -96,3 +97,25 @@ def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
             raise InputError("expected a grey image, got a coloured one")
         pixels = pixels[:, :, :1]
     return np.moveaxis(pixels, 2, 0)[None]
+
+
+def read_pixels(paths: list[Path]) -> NDArray[np.uint8]:
+    """Read 8-bit images of one size and mode as `[images, height, width(, channels)]`."""
+    from PIL import Image
+
+    first: NDArray[np.uint8] | None = None
+    pixels: list[NDArray[np.uint8]] = []
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                pixels.append(np.asarray(image, dtype=np.uint8))
+                mode = image.mode
+        except Exception as error:  # decoders raise many kinds for broken files
+            raise InputError(f"{path} cannot be read: {str(error) or type(error).__name__}") from None
+        first = pixels[0] if first is None else first
+        if mode not in ("L", "RGB") or pixels[-1].shape != first.shape:
+            raise InputError(
+                f"expected grey or RGB images of one kind, like {paths[0].name} with {first.shape}; {path} "
+                f"is of mode {mode} with {pixels[-1].shape}"
+            )
+    return np.stack(pixels)

@@ -36,8 +36,11 @@ def as_inputs(
     shape: tuple[int, ...] | None = None,
     input_range: InputRange = (0.0, 1.0),
     name: str = "inputs",
+    first: int = 0,
 ) -> torch.Tensor:
     """Return a copy of a batch `[inputs, *shape]` as a float32 tensor on the CPU, or say what is wrong.
+
+    `first` is the number messages give the first input.
 
     >>> as_inputs(np.zeros((2, 3), dtype=np.uint8))
     Traceback (most recent call last):
@@ -48,7 +51,7 @@ def as_inputs(
     _check_shape(array, shape, name)
     with np.errstate(over="ignore"):
         single = np.array(array, dtype=np.float32, order="C")
-    _check_values(single, input_range, name)
+    _check_values(single, input_range, name, first)
     return torch.from_numpy(single)
 
 
@@ -101,13 +104,13 @@ def _check_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...] | None, nam
         raise InputError(f"expected {name} of shape {batch}, got {array.shape}{advice}")
 
 
-def _check_values(array: np.ndarray[Any, Any], input_range: InputRange, name: str) -> None:
+def _check_values(array: np.ndarray[Any, Any], input_range: InputRange, name: str, start: int) -> None:
     if array.size == 0:
         return
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):  # NaN and infinities reach the extremes
         first = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(axis=1)))
-        raise InputError(f"expected finite {name}, got NaN or infinity in input {first}")
+        raise InputError(f"expected finite {name}, got NaN or infinity in input {start + first}")
     if input_range is not None and not (
         np.float32(input_range[0]) <= low <= high <= np.float32(input_range[1])
     ):

@@ -24,6 +24,7 @@ from rrise.evaluation.writing import write_evaluation
 from rrise.files import Json, sha256_of_file, sha256_of_json, write_json, write_text
 from rrise.models.catalogue import build_model
 from rrise.models.fingerprint import fingerprint
+from rrise.models.folder import load_model, save_model
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.progress import progress_bar
 from rrise.runs.settings import DemoSettings
@@ -33,7 +34,7 @@ from rrise.training.base import train_base
 from rrise.training.loop import TrainingHistory, TrainingSettings
 from rrise.training.surrogate import Surrogate, train_surrogate
 from rrise.votes.array import Votes
-from rrise.votes.engine import VotePlan
+from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 
 _WEIGHTS = "weights.safetensors"
@@ -90,23 +91,23 @@ class _Demo:
                     settings=training,
                     on_progress=advance,
                 )
-            save_tensors(folder / _WEIGHTS, module.state_dict())
+            save_model(folder, "small-convnet", module)
             return {"fingerprint": fingerprint(module), **asdict(history)}
 
         wanted = ("seed", "sigma_base", "base_epochs", "base_learning_rate", "batch_size")
         self.step("base", self.made_from("train", "validation", settings=wanted), make)
-        load_weights(module, load_tensors(self.folder / "base" / _WEIGHTS), "base")
-        return module
+        return load_model(self.folder / "base")
 
     def votes(self, split: str, base: nn.Module, n: int, purpose: str = "votes") -> Votes:
         name = split if purpose == "votes" else f"{split}-{purpose}"
         plan = VotePlan(self.settings.sigma, n, self.settings.seed, name)
-        store = VoteStore(self.folder / "votes" / name, base, self.inputs(split), plan)
+        folder = self.folder / "votes" / name
+        store = VoteStore(folder, base, self.inputs(split), plan)
         try:
             store.prepare()
         except RriseError as difference:
             self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
-            remove(store.folder)
+            remove(folder)
         if store.finished():
             self.console.print(f"[dim]votes/{name}: up to date")
             return store.collect()

@@ -6,9 +6,9 @@ from torch import nn
 
 from rrise.data.inputs import InputRange
 from rrise.models.evaluation_mode import evaluating
+from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.loop import TrainingHistory, TrainingSettings, train
-from rrise.votes.engine import OnProgress
 
 LABEL_SMOOTHING = 0.1
 _VALIDATION_COPIES = 8

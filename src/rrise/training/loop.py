@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from rrise.errors import RriseError, SettingError
+from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
-from rrise.votes.engine import OnProgress
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from torch import nn
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.data.splits import stratified_holdout
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of, uncompiled
-from rrise.models.fingerprint import fingerprint_in_use
 from rrise.models.head import features_before, find_head
+from rrise.models.precision import identity_at
+from rrise.progress import OnProgress
 from rrise.training.loop import TrainingHistory, TrainingSettings, train
 from rrise.training.strategies import check_strategy
 from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
-from rrise.votes.engine import OnProgress
 
 _FEATURE_BATCH = 512
 
@@ -84,7 +84,8 @@ def train_surrogate(
     inputs = as_inputs(images, input_range=limits)
     digests = input_digests(inputs)
     smoothing = votes.smoothing if isinstance(votes, Votes) else None
-    base_fingerprint = fingerprint_in_use(base, inputs, "base classifier")
+    precision = None if smoothing is None else smoothing.precision
+    base_fingerprint = identity_at(base, precision, inputs, "base classifier")
     if smoothing is not None:
         replace(smoothing, base=base_fingerprint, input_range=limits).check_same(
             smoothing, "this training", "the votes"

@@ -69,7 +69,7 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         counts: NDArray[np.int64],
         smoothing: Smoothing,
         stream: tuple[int, str] | None = None,
-        digests: list[bytes] | None = None,
+        digests: list[bytes] | NDArray[np.void] | None = None,
     ) -> "Votes":
         """Attach an origin to a copy of the counts."""
         votes = np.array(counts, dtype=np.int64).view(cls)
@@ -97,6 +97,16 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         return getattr(ufunc, method)(*plain, **keywords)
 
 
+def count_answers(answers: NDArray[Any], classes: int) -> NDArray[np.int64]:
+    """Count classes `[inputs, n]` into votes `[inputs, classes]`.
+
+    >>> count_answers(np.array([[0, 2, 2], [1, 1, 1]]), 3).tolist()
+    [[1, 0, 2], [0, 3, 0]]
+    """
+    places = answers + classes * np.arange(len(answers))[:, None]
+    return np.bincount(places.reshape(-1), minlength=len(answers) * classes).reshape(-1, classes)
+
+
 def votes_for(counts: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, for each input, how many of its votes are for its label."""
     return np.asarray(np.take_along_axis(counts, label[:, None], axis=1)[:, 0])
@@ -115,7 +125,9 @@ def check_same_inputs(votes: Any, digests: list[bytes]) -> None:
         )
 
 
-def _digest_array(digests: list[bytes]) -> NDArray[np.void]:
+def _digest_array(digests: list[bytes] | NDArray[np.void]) -> NDArray[np.void]:
+    if isinstance(digests, np.ndarray):
+        return digests
     return np.frombuffer(b"".join(digests), dtype=np.dtype((np.void, DIGEST_SIZE)))
 
 

@@ -1,157 +1,308 @@
-"""Votes on disk: one Parquet file a shard, so that an interrupted collection goes on where it was."""
+"""Votes on disk, a file a shard: collected once, continued after any interruption, read from then on."""
 
-import hashlib
-from dataclasses import dataclass
-from pathlib import Path
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import DIGEST_SIZE, input_digests, inputs_fingerprint
-from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, read_signed_json, sha256_of_json, write_signed_json, write_table
-from rrise.votes.array import Smoothing, Votes
-from rrise.votes.engine import BATCH_SIZE, BLOCK, SHARD, OnProgress, VotePlan, shards_of, vote_shard
+from rrise._version import __version__
+from rrise.errors import FolderError, MismatchError, SettingError
+from rrise.files import Json, parse_signed_json, sha256_of_json, signed_json_bytes
+from rrise.models.evaluation_mode import device_of, evaluating, logits_of
+from rrise.progress import OnProgress
+from rrise.votes.array import Smoothing, Votes, count_answers
+from rrise.votes.engine import Answers, Execution, VoteEngine
+from rrise.votes.inputs import ShardedInputs
+from rrise.votes.plan import SHARD, VotePlan, whole_number
+from rrise.votes.shards import Place, Shard, read_shard, write_shard
+from rrise.votes.storage import Storage, storage_at
+from rrise.votes.tuning import choose_execution
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
+EXECUTION = "execution.json"
+_PAUSE = 0.2
+"""Seconds between looks at shards that other processes are working on."""
+
+Location = str | os.PathLike[str]
+
+
+class Backend(Protocol):
+    """What computes the answers of shards: a `VoteEngine` here, or workers elsewhere."""
+
+    def answers(
+        self, shards: Iterable[tuple[int, torch.Tensor, str]], on_progress: OnProgress | None = None
+    ) -> Iterator[tuple[int, Answers]]:
+        """Take shards as number, inputs and fingerprint; yield number and answers, in any order."""
 
 
 class VoteStore:
-    """The votes of one split in one folder, collected once and read from then on.
+    """The votes of one set of inputs, in a folder or at an fsspec URL.
 
-    The manifest names the smoothed classifier, the plan and the inputs; a store is only ever continued
-    or read for exactly these. Each shard carries the checksum of the manifest it belongs to and its place.
+    The manifest names the smoothed classifier, the plan and the inputs; a store is only ever continued for
+    exactly these. Each shard carries the checksum of what it belongs to and of its content. Several processes
+    may collect into one local store: each shard is done by one of them. `device` is where votes are taken, if
+    not where the base is.
     """
 
-    def __init__(self, folder: Path, base: nn.Module, inputs: torch.Tensor, plan: VotePlan) -> None:
-        self.folder = folder
+    def __init__(
+        self, location: Location, base: nn.Module, images: Any, plan: VotePlan, device: str | None = None
+    ) -> None:
+        self.storage = storage_at(location)
         self.plan = plan
-        self.smoothing = plan.smoothing(base, inputs)
-        self._base = base
-        self._inputs = inputs
+        self.base = base
+        self.inputs = images if isinstance(images, ShardedInputs) else ShardedInputs(images, plan.input_range)
+        self.smoothing = plan.smoothing(base, self.sample)
         self.manifest: Json = {
             "format": FORMAT,
             "smoothing": self.smoothing.to_json(),
+            "device": device or device_of(base).type,
             "n": plan.n,
+            "block": 1,
             "seed": plan.seed,
             "split": plan.split,
             "shard": SHARD,
-            "block": BLOCK,
-            "inputs": len(inputs),
-            "inputs_sha256": inputs_fingerprint(inputs),
+            "inputs": len(self.inputs),
+            "input_shape": list(self.inputs.shape),
+            "inputs_sha256": self.inputs.fingerprint,
         }
+        self._identity = sha256_of_json(self.manifest)
+        self._intact: dict[int, Shard] = {}
+
+    @cached_property
+    def classes(self) -> int:
+        """How many classes the base classifier tells apart."""
+        with evaluating(self.base):
+            return logits_of(self.base, self.sample[:1], "base classifier").shape[1]
 
     @property
-    def identity(self) -> str:
-        """The checksum of the manifest."""
-        return sha256_of_json(self.manifest)
+    def sample(self) -> torch.Tensor:
+        """The first inputs, to try the base classifier on."""
+        return self.inputs.shard(0)
+
+    def prepare(self) -> None:
+        """Open the store, or create it; one of other votes is a `MismatchError`."""
+        with self.storage.claim(MANIFEST, wait=True):
+            content = self.storage.read(MANIFEST)
+            if content is None:
+                made = {"manifest": self.manifest, "versions": _versions()}
+                self.storage.write(MANIFEST, signed_json_bytes(made))
+                return
+        found = _read_manifest(content, self.storage)
+        check_same_manifest(found["manifest"], self.manifest, str(self.storage))
+        others = {name: value for name, value in found["versions"].items() if _versions().get(name) != value}
+        if others:
+            warnings.warn(
+                f"the votes in {self.storage} were begun with other versions ({others}) than these "
+                f"({ {name: _versions().get(name) for name in others} }): rounding may differ between shards",
+                stacklevel=2,
+            )
+
+    def missing(self) -> list[int]:
+        """Return the numbers of the shards that are not there or damaged."""
+        names = self.storage.names()
+        return [
+            index
+            for index in range(self.inputs.shards)
+            if self._place(index).name not in names or not self._is_intact(index)
+        ]
 
     def finished(self) -> bool:
         """Tell whether every shard is there and intact."""
-        return all(
-            _read_shard(self.folder, self.identity, index, len(shard), self.plan.n) is not None
-            for index, shard in shards_of(self._inputs)
-        )
+        return not self.missing()
 
-    def prepare(self) -> None:
-        """Open the folder, or create it; a folder of other votes is a `MismatchError`."""
-        path = self.folder / MANIFEST
-        if path.exists():
-            check_same_manifest(read_signed_json(path), self.manifest, self.folder)
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_signed_json(path, self.manifest)
+    def execution(
+        self, find: Callable[[dict[str, Any]], Execution] | None = None, **wishes: Any
+    ) -> Execution:
+        """Return how the passes of this store are computed, found once and from then on the same.
 
-    def collect(self, *, batch_size: int = BATCH_SIZE, on_progress: OnProgress | None = None) -> Votes:
-        """Return the votes, computing the shards that are missing or damaged."""
+        `wishes` (batch_size, compiled, freezing) go before what was found; `find` finds it elsewhere.
+        """
+        given = {name: wish for name, wish in wishes.items() if wish is not None}
+        with self.storage.claim(EXECUTION, wait=True):
+            content = self.storage.read(EXECUTION)
+            if content is not None:
+                found = parse_signed_json(content, f"{self.storage}/{EXECUTION}")
+                return Execution(**{**found["execution"], **given})
+            chosen = find(given) if find else self._find_execution(given)
+            self.storage.write(EXECUTION, signed_json_bytes({"execution": asdict(chosen)}))
+            return chosen
+
+    def _find_execution(self, wishes: dict[str, Any]) -> Execution:
+        return choose_execution(self.base, self.plan, self.sample, len(self.inputs), **wishes)
+
+    def collect(
+        self,
+        *,
+        batch_size: int | None = None,
+        compiled: bool | None = None,
+        backend: Backend | None = None,
+        on_progress: OnProgress | None = None,
+        on_shards: OnProgress | None = None,
+    ) -> Votes:
+        """Return the votes, computing the shards that are missing or damaged.
+
+        `backend` computes them elsewhere; by default they are computed here, on the base's device.
+        `on_progress` hears of passes, `on_shards` of shards that are safely stored.
+        """
         self.prepare()
-        identity = self.identity
-        shards = []
-        for index, inputs in shards_of(self._inputs):
-            shard = _read_shard(self.folder, identity, index, len(inputs), self.plan.n)
-            if shard is None:
-                counts = vote_shard(
-                    self._base, inputs, self.plan, index, batch_size=batch_size, on_progress=on_progress
-                )
-                shard = _Shard(counts, input_digests(inputs))
-                _write_shard(self.folder, identity, index, shard)
-            elif on_progress is not None:
-                on_progress(len(inputs) * self.plan.n)
-            shards.append(shard)
+        missing = self.missing()
+        report = _Report(on_progress or _ignore, on_shards or _ignore)
+        report.passes(sum(self.passes_of(index) for index in self._intact))
+        report.shards(self.inputs.shards - len(missing))
+        if missing:
+            if backend is None:
+                execution = self.execution(batch_size=batch_size, compiled=compiled)
+                backend = VoteEngine(self.base, self.plan, self.sample, execution)
+            self._fill(missing, backend, report)
+        shards = [self._intact[index] for index in range(self.inputs.shards)]
         return _together(shards, self.smoothing, self.plan.stream)
+
+    def _fill(self, missing: list[int], backend: Backend, report: "_Report") -> None:
+        todo = set(missing)
+        while todo:
+            before = len(todo)
+            held: dict[int, ExitStack] = {}
+            try:
+                shards = self.inputs.numbered(self._claimed(todo, held, report))
+                for index, answers in backend.answers(shards, report.passes):
+                    self._write(index, answers)
+                    report.shards(1)
+                    todo.discard(index)
+                    held.pop(index).close()
+            finally:
+                for claim in held.values():
+                    claim.close()
+            if len(todo) == before:
+                time.sleep(_PAUSE)
+
+    def _claimed(self, todo: set[int], held: dict[int, ExitStack], report: "_Report") -> Iterator[int]:
+        """Yield, of the shards to do, those that no other process is at or has done meanwhile."""
+        for index in sorted(todo):
+            name = self._place(index).name
+            claim = ExitStack()
+            if not claim.enter_context(self.storage.claim(name)):
+                claim.close()
+            elif self.storage.read(name) is not None and self._is_intact(index):
+                claim.close()
+                todo.discard(index)
+                report.passes(self.passes_of(index))
+                report.shards(1)
+            else:
+                held[index] = claim
+                yield index
+
+    def _write(self, index: int, answers: Answers) -> None:
+        place, digests = self._place(index), self.inputs.shard_digests(index)
+        content = write_shard(place, answers, self.classes, digests)
+        try:
+            self.storage.write(place.name, content)
+        except FolderError as error:
+            raise FolderError(
+                f"{error}; finished shards are kept, and the same command goes on there"
+            ) from error
+        shard = read_shard(place, content, answers=False)
+        if shard is None:
+            raise FolderError(f"{place.name} does not read back as it was written")
+        self._intact[index] = shard
+
+    def _place(self, index: int) -> Place:
+        inputs = len(self.inputs.shard_digests(index))
+        return Place(self._identity, index, inputs, self.plan.n)
+
+    def _is_intact(self, index: int) -> bool:
+        """Read a shard with all it holds, and remember its counts if they can be trusted."""
+        place = self._place(index)
+        content = self.storage.read(place.name)
+        shard = None if content is None else read_shard(place, content, answers=True)
+        if shard is None:
+            return False
+        self._intact[index] = replace(shard, answers=None)
+        return True
+
+    def passes_of(self, index: int) -> int:
+        """Return how many forward passes a shard takes."""
+        return self._place(index).inputs * self.plan.n
 
 
 @dataclass(frozen=True)
-class _Shard:
-    counts: NDArray[np.int64]
-    digests: list[bytes]
-
-    @property
-    def checksum(self) -> str:
-        content = str(self.counts.shape).encode() + self.counts.tobytes() + b"".join(self.digests)
-        return hashlib.sha256(content).hexdigest()
+class _Report:
+    passes: OnProgress
+    shards: OnProgress
 
 
-def _together(shards: list[_Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:
-    digests = [digest for shard in shards for digest in shard.digests]
-    return Votes(np.concatenate([shard.counts for shard in shards]), smoothing, stream, digests)
+def _ignore(_: int) -> None:
+    """Hear of progress and do nothing."""
 
 
-def check_same_manifest(found: Json, wanted: Json, folder: Path) -> None:
+def read_votes(location: Location, n: int | None = None) -> Votes:
+    """Read a finished collection; `n` reads the first so many votes of every input, without another pass.
+
+    These are the votes that a collection for that `n` would have given.
+    """
+    storage = storage_at(location)
+    content = storage.read(MANIFEST)
+    if content is None:
+        raise FolderError(f"expected votes in {storage}, but there is no {MANIFEST}")
+    manifest = _read_manifest(content, storage)["manifest"]
+    inputs, size, all_n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
+    if n is not None and not 1 <= whole_number(n, "n") <= all_n:
+        raise SettingError(f"expected n from 1 to {all_n}, the number of votes in {storage}; got {n}")
+    identity, part = sha256_of_json(manifest), n is not None and n < all_n
+
+    def read(index: int) -> Shard:
+        place = Place(identity, index, min(size, inputs - index * size), all_n)
+        content = storage.read(place.name)
+        shard = None if content is None else read_shard(place, content, answers=part)
+        if shard is None:
+            raise FolderError(f"the votes in {storage} are incomplete: {place.name} is missing or damaged")
+        if shard.answers is None:
+            return shard
+        return replace(shard, counts=count_answers(shard.answers[:, :n], shard.counts.shape[1]), answers=None)
+
+    with ThreadPoolExecutor() as threads:
+        shards = list(threads.map(read, range(-(-inputs // size))))
+    return _together(
+        shards, Smoothing.from_json(manifest["smoothing"]), (manifest["seed"], manifest["split"])
+    )
+
+
+def check_same_manifest(found: Json, wanted: Json, where: str) -> None:
     """Refuse a store collected for something else, naming the first field that differs."""
     for name, value in _flat(wanted).items():
         other = _flat(found).get(name)
         if other != value:
-            raise MismatchError(f"the votes in {folder} have {name} = {other!r}, not {value!r}")
-
-
-def read_votes(folder: Path) -> Votes:
-    """Read a finished collection."""
-    manifest = read_signed_json(folder / MANIFEST)
-    identity = sha256_of_json(manifest)
-    inputs, size, n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
-    shards = []
-    for index, start in enumerate(range(0, inputs, size)):
-        shard = _read_shard(folder, identity, index, min(size, inputs - start), n)
-        if shard is None:
-            name = _shard_path(folder, index).name
-            raise FolderError(f"the votes in {folder} are incomplete: {name} is missing or damaged")
-        shards.append(shard)
-    stream = (int(manifest["seed"]), str(manifest["split"]))
-    return _together(shards, Smoothing.from_json(manifest["smoothing"]), stream)
+            raise MismatchError(f"the votes in {where} have {name} = {other!r}, not {value!r}")
 
 
 def _flat(manifest: Json) -> Json:
     return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
 
 
-def _shard_path(folder: Path, index: int) -> Path:
-    return folder / f"shard-{index:05d}.parquet"
+def _read_manifest(content: bytes, storage: Storage) -> Json:
+    found = parse_signed_json(content, f"{storage}/{MANIFEST}")
+    if found.get("manifest", found).get("format") != FORMAT:
+        got = found.get("manifest", found).get("format")
+        raise FolderError(f"the votes in {storage} have format {got!r}, and this version reads {FORMAT}")
+    return found
 
 
-def _write_shard(folder: Path, identity: str, index: int, shard: _Shard) -> None:
-    votes = pa.FixedSizeListArray.from_arrays(pa.array(shard.counts.reshape(-1)), shard.counts.shape[1])
-    table = pa.table({"votes": votes, "input": pa.array(shard.digests, pa.binary(DIGEST_SIZE))})
-    metadata = {"store": identity, "shard": str(index), "sha256": shard.checksum}
-    write_table(_shard_path(folder, index), table.replace_schema_metadata(metadata))
+def _versions() -> dict[str, str]:
+    libraries = {name: version(name) for name in ("torch", "numpy", "pyarrow")}
+    return {"rrise": __version__, "python": platform.python_version(), **libraries}
 
 
-def _read_shard(folder: Path, identity: str, index: int, rows: int, n: int) -> _Shard | None:
-    """Return a shard, or None where it is missing, damaged or of another store or place."""
-    try:
-        table = pq.read_table(_shard_path(folder, index), page_checksum_verification=True)
-        votes = table.column("votes").combine_chunks()
-        counts = np.asarray(votes.flatten().to_numpy(), dtype=np.int64).reshape(rows, -1)
-        shard = _Shard(counts, table.column("input").to_pylist())
-        metadata = table.schema.metadata or {}
-        wanted = {"store": identity, "shard": str(index), "sha256": shard.checksum}
-    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
-        return None
-    if any(metadata.get(name.encode()) != value.encode() for name, value in wanted.items()):
-        return None
-    return shard if len(shard.digests) == rows and bool((counts.sum(axis=1) == n).all()) else None
+def _together(shards: list[Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:
+    counts = np.concatenate([shard.counts for shard in shards])
+    return Votes(counts, smoothing, stream, np.concatenate([shard.digests for shard in shards]))

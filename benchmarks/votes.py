@@ -1,0 +1,301 @@
+"""Measure the vote engine against other ways to take votes, and write the table in benchmarks/results.
+
+    python benchmarks/votes.py                      # this machine's CPU
+    python benchmarks/votes.py --device cuda        # its GPU
+    python benchmarks/votes.py --models resnet-18   # measure one model again; the other rows stay
+
+Rows, in forward passes per second:
+(a) a loop in the style of Cohen et al.'s code: one input at a time, a batch of copies, counting on the host;
+(b) randomized smoothing of the adversarial-robustness-toolbox (`pip install rrise[benchmark]`);
+(c) the compiled forward pass alone, on batches that are ready;
+(d) this engine, with the votes written to a store.
+(c) and (d) are measured in turns; a row's numbers come from one run, and only their ratios say much.
+"""
+
+import argparse
+import contextlib
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from machine import hardware, import_seconds
+from rrise.models.catalogue import build_model
+from rrise.models.evaluation_mode import evaluating
+from rrise.models.precision import PRECISIONS, matrix_products
+from rrise.votes.engine import Execution, VoteEngine
+from rrise.votes.inputs import ShardedInputs
+from rrise.votes.plan import VotePlan
+from rrise.votes.storage import storage_at
+from rrise.votes.store import VoteStore
+from rrise.votes.tuning import choose_execution
+
+RESULTS = Path(__file__).parent / "results"
+SIZES = {"resnet-18": 32, "mlp-mixer-tiny": 32, "efficientnet-b0": 32, "vit-tiny": 64}
+ALL_PRECISIONS = {"cpu": ("float32", "bfloat16"), "cuda": ("tf32", "bfloat16")}
+SIGMA = 0.25
+COPIES = {"cpu": 256, "cuda": 1000}
+"""Copies to a batch of the loop (a), and inputs to a batch of (b); 1,000 is the default of Cohen et al."""
+
+
+def wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def rate(action: Callable[[], int], device: str, seconds: float) -> float:
+    """Return passes per second of an action that returns how many it made."""
+    wait(device)
+    start, passes = time.perf_counter(), 0
+    while passes == 0 or time.perf_counter() - start < seconds:
+        passes += action()
+    wait(device)
+    return passes / (time.perf_counter() - start)
+
+
+def loop(module: nn.Module, image: torch.Tensor, classes: int, dtype: torch.dtype, size: int) -> int:
+    """Do (a): take one batch of noisy copies of one input, and count the answers one by one."""
+    counts = np.zeros(classes, dtype=int)
+    copies = image.repeat((size, 1, 1, 1))
+    answers = module((copies + torch.randn_like(copies) * SIGMA).to(dtype)).argmax(1)
+    for answer in answers.cpu().numpy():
+        counts[answer] += 1
+    return int(counts.sum())
+
+
+def toolbox(module: nn.Module, shape: tuple[int, ...], classes: int, device: str) -> Callable | None:
+    """Return (b), the toolbox's prediction counts, or None where it is not installed."""
+    try:
+        from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing
+    except ImportError:
+        return None
+    smooth = PyTorchRandomizedSmoothing(
+        module,
+        loss=nn.CrossEntropyLoss(),
+        input_shape=shape,
+        nb_classes=classes,
+        clip_values=(0.0, 1.0),
+        device_type="gpu" if device == "cuda" else "cpu",
+        scale=SIGMA,
+    )
+    return lambda image, n, size: int(smooth._prediction_counts(image, n=n, batch_size=size).sum())
+
+
+def forward_alone(engine: VoteEngine, size: int) -> Callable[[], int]:
+    """Return (c), a call of the compiled module on one of a few ready batches."""
+    module = engine.module
+
+    def classify(batch: torch.Tensor) -> torch.Tensor:
+        return module(batch)
+
+    compiled = torch.compile(classify, dynamic=False, options=engine.compiler_options)
+    batches = [torch.rand(size, *engine.shape, device=engine.device).to(_dtype(engine)) for _ in range(3)]
+    if engine.channels_last:
+        batches = [batch.contiguous(memory_format=torch.channels_last) for batch in batches]
+    turn = iter(range(10**9))
+
+    def call() -> int:
+        compiled(batches[next(turn) % len(batches)])
+        return size
+
+    for _ in range(4):
+        call()
+    return call
+
+
+def _dtype(engine: VoteEngine) -> torch.dtype:
+    return PRECISIONS[engine.precision]
+
+
+def engine_row(
+    base: nn.Module, plan: VotePlan, images: torch.Tensor, engine: VoteEngine, folder: Path
+) -> Callable[[], int]:
+    """Return (d), a call that collects the votes of all images into a new store."""
+    turn = iter(range(10**9))
+    inputs = ShardedInputs(images, plan.input_range)
+    store = VoteStore(folder, base, inputs, plan)
+
+    def call() -> int:
+        store.storage = storage_at(folder / str(next(turn)))
+        store.collect(backend=engine)
+        return len(images) * plan.n
+
+    call()
+    return call
+
+
+def measure(name: str, precision: str, device: str, seconds: float) -> dict[str, object]:
+    base = build_model(name, seed=0).to(device)
+    images = torch.rand(1024, 3, SIZES[name], SIZES[name], generator=torch.Generator().manual_seed(0))
+    plan = VotePlan(SIGMA, 1000, 0, precision=precision)
+    execution = choose_execution(base, plan, images[:64], len(images), compiled=True)
+    start = time.perf_counter()
+    engine = VoteEngine(base, plan, images[:64], execution)
+    ready = time.perf_counter() - start
+    module, dtype, size = engine.module, _dtype(engine), execution.batch_size
+    copies = COPIES[device]
+    row: dict[str, object] = {"batch_size": size, "compiled": engine.compiled, "ready_s": ready}
+    plain = build_model(name, seed=0).to(device).to(dtype).eval()
+    image = images[:1].to(device)
+    with torch.no_grad(), matrix_products(precision):
+        row["a"] = rate(lambda: loop(plain, image, engine.classes, dtype, copies), device, seconds)
+    row["b"] = None
+    tool = toolbox(plain, tuple(images.shape[1:]), engine.classes, device)
+    if tool and dtype == torch.float32:
+        with matrix_products(precision):
+            row["b"] = rate(lambda: tool(images[0].numpy(), copies, copies), device, seconds)
+    with evaluating(module), matrix_products(precision):
+        forward = forward_alone(engine, size)
+        speed = rate(forward, device, seconds)
+    passes = max(1, round(speed * seconds / size)) * size
+    shards = max(1, passes // (64 * plan.n))
+    engine.plan = plan = VotePlan(SIGMA, min(plan.n, max(1, passes // 64)), 0, precision=precision)
+    turns = []
+    with tempfile.TemporaryDirectory() as folder:
+        vote = engine_row(base, plan, images[: 64 * shards], engine, Path(folder))
+        for _ in range(5):
+            with evaluating(module), matrix_products(precision):
+                turns.append([rate(forward, device, seconds)])
+            turns[-1].append(rate(vote, device, seconds))
+    row["c"], row["d"] = (float(np.median(column)) for column in zip(*turns, strict=True))
+    row["d/c"] = float(np.median([d / c for c, d in turns]))
+    row["turns"] = turns
+    row |= rounding(base, images[:64], engine, 20 if device == "cpu" else 1000)
+    return row
+
+
+def rounding(base: nn.Module, images: torch.Tensor, engine: VoteEngine, n: int) -> dict[str, float]:
+    """Return the share of answers that change with compiling, and with half the batch size."""
+    plan = VotePlan(SIGMA, n, 0, precision=engine.plan.precision)
+    shard = [(0, images, "rounding")]
+
+    def answers(execution: Execution) -> np.ndarray:
+        return next(iter(VoteEngine(base, plan, images, execution).answers(shard)))[1]
+
+    engine.plan = plan
+    compiled = next(iter(engine.answers(shard)))[1]
+    size = engine.execution.batch_size
+    eager, half = (answers(Execution(batch)) for batch in (size, size // 2))
+    return {
+        "changed_by_compiling": float((compiled != eager).mean()),
+        "changed_by_batch_size": float((half != eager).mean()),
+    }
+
+
+PEAK = """
+import sys, resource, torch
+from rrise.models.catalogue import build_model
+from rrise.votes.collect import collect_votes
+name, device, n, inputs = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+base = build_model(name, seed=0).to(device)
+shape = (3, 32, 32) if name != "small-convnet" else (1, 8, 8)
+precision = "bfloat16" if device == "cuda" else None
+collect_votes(base, torch.rand(inputs, *shape), sigma=0.25, n=n, batch_size=1024, precision=precision,
+              compiled=False)
+resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(torch.cuda.max_memory_allocated() if device == "cuda" else resident)
+"""
+
+
+def peak_memory(device: str) -> dict[str, object]:
+    """Return the peak memory in bytes of a process that collects votes, by n and by the number of inputs."""
+    name = "resnet-18" if device == "cuda" else "small-convnet"
+
+    def peak(n: int, inputs: int) -> int:
+        command = [sys.executable, "-c", PEAK, name, device, str(n), str(inputs)]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+    few, many = peak(1_000, 64), peak(100_000, 64 if device == "cpu" else 16)
+    return {"model": name, "n_1000": few, "n_100000": many, "ratio": many / few}
+
+
+def table(results: dict) -> str:
+    machine, first = results["hardware"], ALL_PRECISIONS[results["device"]][0]
+    where = machine.get("gpu") or f"{machine['torch_threads']} threads of {machine['cpu']}"
+    lines = [
+        f"# Votes on {where}",
+        "",
+        f"Measured {machine['date']} on {where}, Python {machine['python']}, torch {machine['torch']}, by "
+        f"`python benchmarks/votes.py --device {results['device']}`. Forward passes per second; compare "
+        f"ratios.",
+        "",
+        "| model | precision | batch | (a) loop | (b) toolbox | (c) forward alone | (d) this engine | d/c "
+        f"| d/a | d/(a at {first}) | ready, s |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for key, row in results["rows"].items():
+        name, precision = key.split(" ")
+        reference = results["rows"].get(f"{name} {first}", row)["a"]
+        toolbox_rate = f"{row['b']:,.0f}" if row["b"] else "–"
+        lines.append(
+            f"| {name} | {precision} | {row['batch_size']:,} | {row['a']:,.0f} | {toolbox_rate} "
+            f"| {row['c']:,.0f} | {row['d']:,.0f} | {row['d/c']:.3f} | {row['d'] / row['a']:.2f} "
+            f"| {row['d'] / reference:.2f} | {row['ready_s']:.0f} |"
+        )
+    lines += [
+        "",
+        "*ready*: compiling and checking, once per process. Answers changed by rounding, of a million:",
+        "",
+        "| model | precision | compiled against eager | half the batch size |",
+        "|---|---|---:|---:|",
+    ]
+    for key, row in results["rows"].items():
+        name, precision = key.split(" ")
+        changed = (1e6 * row[f"changed_by_{what}"] for what in ("compiling", "batch_size"))
+        lines.append(f"| {name} | {precision} | {' | '.join(f'{share:,.0f}' for share in changed)} |")
+    memory, start = results["memory"], results["imports"]
+    lines += [
+        "",
+        f"Peak memory ({memory['model']}): {memory['n_1000'] / 2**20:,.0f} MiB at n = 1,000, "
+        f"{memory['n_100000'] / 2**20:,.0f} MiB at n = 100,000 (ratio {memory['ratio']:.3f}).",
+        "",
+        f"Start-up: `import rrise` {start['import_rrise_s']:.2f} s, `import torch` "
+        f"{start['import_torch_s']:.2f} s (Python alone {start['python_s']:.2f} s).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--models", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--precisions", nargs="+", choices=list(PRECISIONS))
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    path = options.out / f"votes-{options.device}.json"
+    rows = {}
+    with contextlib.suppress(FileNotFoundError):
+        rows = json.loads(path.read_text())["rows"]
+    for name in options.models:
+        for precision in options.precisions or ALL_PRECISIONS[options.device]:
+            torch._dynamo.reset()
+            rows[f"{name} {precision}"] = row = measure(name, precision, options.device, options.seconds)
+            gc.collect()
+            path.parent.mkdir(exist_ok=True, parents=True)
+            path.write_text(json.dumps({"rows": rows}))
+            print(name, precision, {key: value for key, value in row.items() if key != "turns"}, flush=True)
+    order = [f"{name} {precision}" for name in SIZES for precision in PRECISIONS]
+    results = {
+        "hardware": hardware(options.device),
+        "device": options.device,
+        "rows": {key: rows[key] for key in order if key in rows},
+        "memory": peak_memory(options.device),
+        "imports": import_seconds(),
+    }
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    path.with_suffix(".md").write_text(table(results))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

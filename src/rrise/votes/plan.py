@@ -1,0 +1,66 @@
+"""What to vote on: the noise, how much of it, and where it comes from."""
+
+import operator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from rrise.data.inputs import InputRange, check_input_range
+from rrise.errors import SettingError
+from rrise.models.evaluation_mode import precision_name
+from rrise.models.precision import check_precision, identity_at
+from rrise.seeds import derive_seed
+from rrise.statistics import check_sigma
+from rrise.votes.array import Smoothing
+
+SHARD = 64
+"""Inputs to a shard: the unit that is computed, stored and resumed."""
+
+
+@dataclass(frozen=True)
+class VotePlan:
+    """`n` draws of noise `sigma` per input, from the random streams that `seed` and `split` name.
+
+    `precision` is what the base classifier computes in; None leaves it as it is.
+    """
+
+    sigma: float
+    n: int
+    seed: int
+    split: str = "inputs"
+    input_range: InputRange = (0.0, 1.0)
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+        object.__setattr__(self, "input_range", check_input_range(self.input_range))
+        check_precision(self.precision)
+        if not isinstance(self.split, str) or not self.split:
+            raise SettingError(f"expected a name for split, got {self.split!r}")
+        for name in ("n", "seed"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name))
+        if not 1 <= self.n < 2**32:
+            raise SettingError(f"expected at least 1 vote per input, got n={self.n}")
+
+    @property
+    def stream(self) -> tuple[int, str]:
+        """What names the random stream: votes of the same inputs with the same stream share noise."""
+        return self.seed, self.split
+
+    def shard_seed(self, shard: int, content: str) -> int:
+        """Return the seed of a shard's noise; `content` is the fingerprint of its inputs."""
+        return derive_seed(self.seed, "votes", self.split, shard, content)
+
+    def smoothing(self, base: nn.Module, inputs: torch.Tensor) -> Smoothing:
+        """Return the smoothed classifier these votes estimate; the inputs are to call it once."""
+        identity = identity_at(base, self.precision, inputs, "base classifier")
+        return Smoothing(identity, self.sigma, self.input_range, self.precision or precision_name(base))
+
+
+def whole_number(value: int, name: str) -> int:
+    """Return a setting as an int; 10.5 and "10" are refused."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise SettingError(f"expected a whole number for {name}, got {value!r}") from None

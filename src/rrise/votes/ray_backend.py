@@ -1,0 +1,163 @@
+"""Votes by the workers of a Ray cluster, each with the base classifier ready; an extra (`rrise[ray]`).
+
+Workers compute and the calling process writes the store, so that workers need no access to it. A worker
+that dies is started again by Ray and its shard done again; noise depends on the shard, not on who does it.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from rrise.errors import RriseError, SettingError, WorkerError
+from rrise.models.precision import own_copy
+from rrise.progress import OnProgress
+from rrise.votes.engine import Answers, Execution, VoteEngine
+from rrise.votes.plan import VotePlan
+from rrise.votes.store import VoteStore
+from rrise.votes.tuning import choose_execution
+
+_AHEAD = 2
+"""Shards in flight to each worker, so that it never waits for the next one."""
+_RETRIES = 3
+"""How often a shard is tried again after its worker died."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which Ray cluster to use, and how much of it; without an address one is started on this machine."""
+
+    address: str | None = None
+    workers: int | None = None
+    gpus_per_worker: float = 0
+    cpus_per_worker: float = 1
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise SettingError(f"expected at least 1 worker, got {self.workers}")
+        if self.gpus_per_worker < 0 or self.cpus_per_worker < 0:
+            raise SettingError("expected a share of GPUs and CPUs per worker of at least 0")
+
+    @property
+    def device(self) -> str:
+        """Where the workers compute."""
+        return "cuda" if self.gpus_per_worker else "cpu"
+
+
+@contextmanager
+def ray_backend(store: VoteStore, cluster: Cluster, **wishes: Any) -> Iterator["RayBackend"]:
+    """Connect to the cluster and give the back end for `store.collect(backend=…)`.
+
+    `wishes` (batch_size, compiled, freezing) say how to compute, as for `store.execution`.
+    """
+    ray = _ray()
+    connected = not ray.is_initialized()
+    if connected:
+        _connect(ray, cluster.address)
+    try:
+        yield RayBackend(store, cluster, wishes)
+    finally:
+        if connected:
+            ray.shutdown()
+
+
+class RayBackend:
+    """Ray actors that vote on shards; made by `ray_backend`."""
+
+    def __init__(self, store: VoteStore, cluster: Cluster, wishes: dict[str, Any]) -> None:
+        ray = self._ray = _ray()
+        workers = _workers(ray.cluster_resources(), cluster)
+        resources = {"num_cpus": cluster.cpus_per_worker, "num_gpus": cluster.gpus_per_worker}
+        base = ray.put(own_copy(store.base).cpu())
+        setting = (base, store.plan, ray.put(store.sample), cluster.device)
+        choose = ray.remote(max_retries=_RETRIES, **resources)(_choose)
+
+        def find(wishes: dict[str, Any]) -> Execution:
+            found: Execution = self._get(choose.remote(*setting, inputs=len(store.inputs), **wishes))
+            return found
+
+        execution = store.execution(find, **wishes)
+        actor = ray.remote(max_restarts=_RETRIES, max_task_retries=_RETRIES, **resources)(_Worker)
+        self._actors = [actor.remote(*setting, execution) for _ in range(workers)]
+        self._n = store.plan.n
+
+    def answers(
+        self, shards: Iterable[tuple[int, torch.Tensor, str]], on_progress: OnProgress | None = None
+    ) -> Iterator[tuple[int, Answers]]:
+        """Yield the answers of shards in the order in which workers finish them."""
+        waiting = iter(shards)
+        free = deque(self._actors * _AHEAD)
+        busy: dict[Any, Any] = {}
+        while True:
+            while free and (shard := next(waiting, None)) is not None:
+                actor = free.popleft()
+                busy[actor.vote.remote(*shard)] = actor
+            if not busy:
+                return
+            for done in self._ray.wait(list(busy))[0]:
+                free.append(busy.pop(done))
+                index, answers = self._get(done)
+                if on_progress is not None:
+                    on_progress(len(answers) * self._n)
+                yield index, answers
+
+    def _get(self, reference: Any) -> Any:
+        """Return a result; what went wrong in a worker is raised here as what it was."""
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, RriseError):
+                raise error.cause from None
+            raise WorkerError(f"a worker failed: {type(error.cause).__name__}: {error.cause}") from error
+        except self._ray.exceptions.RayError as error:
+            reason = " ".join(str(error).split())
+            raise WorkerError(
+                f"workers died more than {_RETRIES} times ({reason}); finished shards are kept, and the same "
+                f"command goes on there"
+            ) from error
+
+
+class _Worker:
+    """The engine in a process of its own."""
+
+    def __init__(
+        self, base: nn.Module, plan: VotePlan, sample: torch.Tensor, device: str, execution: Execution
+    ) -> None:
+        self.engine = VoteEngine(base.to(device), plan, sample, execution)
+
+    def vote(self, index: int, inputs: torch.Tensor, content: str) -> tuple[int, Answers]:
+        return next(self.engine.answers([(index, inputs, content)]))
+
+
+def _choose(base: nn.Module, plan: VotePlan, sample: torch.Tensor, device: str, **wishes: Any) -> Execution:
+    return choose_execution(base.to(device), plan, sample, **wishes)
+
+
+def _workers(resources: dict[str, float], cluster: Cluster) -> int:
+    """Return how many workers fit into the cluster, or as many as asked for."""
+    shares = {"GPU": cluster.gpus_per_worker, "CPU": cluster.cpus_per_worker}
+    fitting = min((resources.get(kind, 0) // share for kind, share in shares.items() if share), default=1)
+    if fitting < 1:
+        has = ", ".join(f"{resources.get(kind, 0):g} {kind}s" for kind in shares)
+        raise SettingError(f"no worker of {shares} fits into this cluster, which has {has}")
+    return int(fitting) if cluster.workers is None else min(cluster.workers, int(fitting))
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    quiet = {"include_dashboard": False} if address is None else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **quiet)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        raise SettingError(f"no Ray cluster answers at {address}: {error}") from error
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise SettingError("the ray back end needs Ray: pip install 'rrise[ray]'") from None
+    return ray

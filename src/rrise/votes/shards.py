@@ -1,0 +1,115 @@
+"""One shard as a Parquet file: class counts, the answers in the order of the draws, and checksums of both."""
+
+import hashlib
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rrise.data.inputs import DIGEST_SIZE
+from rrise.votes.array import count_answers
+from rrise.votes.engine import Answers
+
+_COUNTS = ["votes", "input"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a shard belongs: the store's identity, the shard's number, how many inputs and draws it has."""
+
+    store: str
+    index: int
+    inputs: int
+    n: int
+
+    @property
+    def name(self) -> str:
+        """The name of the shard's file."""
+        return f"shard-{self.index:05d}.parquet"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Counts `[inputs, classes]`, one digest per input, and, where they were read, the answers."""
+
+    counts: NDArray[np.integer[Any]]
+    digests: NDArray[np.void]
+    answers: Answers | None = None
+
+
+def write_shard(place: Place, answers: Answers, classes: int, digests: list[bytes]) -> bytes:
+    """Return the file of a shard; equal shards give equal bytes."""
+    counts = count_answers(answers, classes).astype(np.int32)
+    metadata = {
+        "store": place.store,
+        "shard": str(place.index),
+        "sha256": _checksum(counts, b"".join(digests)),
+        "answers": answers.dtype.name,
+        "answers_sha256": _checksum(answers),
+    }
+    width = answers.shape[1] * answers.itemsize
+    columns = {
+        "votes": pa.FixedSizeListArray.from_arrays(pa.array(counts.reshape(-1)), classes),
+        "input": pa.array(digests, pa.binary(DIGEST_SIZE)),
+        "answers": pa.Array.from_buffers(
+            pa.binary(width), len(answers), [None, pa.py_buffer(np.ascontiguousarray(answers))]
+        ),
+    }
+    file = io.BytesIO()
+    pq.write_table(
+        pa.table(columns).replace_schema_metadata(metadata),
+        file,
+        compression="zstd",
+        use_dictionary=["votes.list.element"],
+        write_page_checksum=True,
+    )
+    return file.getvalue()
+
+
+def read_shard(place: Place, content: bytes, *, answers: bool) -> Shard | None:
+    """Return a shard, or None where it is damaged, or belongs to another store or place.
+
+    Answers are read and checked only if asked for; counts and digests are always checked.
+    """
+    try:
+        table = pq.read_table(
+            pa.BufferReader(content),
+            columns=[*_COUNTS, *(["answers"] if answers else [])],
+            page_checksum_verification=True,
+            use_threads=False,
+        )
+        metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        votes = table.column("votes").combine_chunks()
+        counts = votes.flatten().to_numpy().reshape(place.inputs, -1)
+        digests = _raw(table, "input", np.dtype((np.void, DIGEST_SIZE)))
+        wanted = {
+            "store": place.store,
+            "shard": str(place.index),
+            "sha256": _checksum(counts, digests.tobytes()),
+        }
+        drawn = None
+        if answers:
+            drawn = _raw(table, "answers", np.dtype(metadata["answers"])).reshape(place.inputs, place.n)
+            wanted["answers_sha256"] = _checksum(drawn)
+    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
+        return None
+    same = all(metadata.get(name) == value for name, value in wanted.items())
+    complete = len(digests) == place.inputs and bool((counts.sum(axis=1) == place.n).all())
+    return Shard(counts, digests, drawn) if same and complete else None
+
+
+def _raw(table: pa.Table, name: str, dtype: "np.dtype[Any]") -> NDArray[Any]:
+    """Return the bytes of a fixed-width column as an array."""
+    column = table.column(name).combine_chunks()
+    start = column.offset * column.type.byte_width
+    return np.frombuffer(column.buffers()[1], np.uint8)[
+        start : start + len(column) * column.type.byte_width
+    ].view(dtype)
+
+
+def _checksum(array: NDArray[Any], more: bytes = b"") -> str:
+    return hashlib.sha256(f"{array.dtype} {array.shape} ".encode() + array.tobytes() + more).hexdigest()

@@ -1,0 +1,150 @@
+"""Where a vote store keeps its files: a local folder, or a URL that fsspec understands."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from rrise.errors import FolderError, SettingError
+from rrise.files import TEMPORARY, write_bytes
+
+
+class Storage(Protocol):
+    """Named files that appear whole or not at all."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or None where there is none."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file so that a reader sees the old content or the new, never a part."""
+
+    def names(self) -> set[str]:
+        """Return the names of all files."""
+
+    def claim(self, name: str, *, wait: bool = False) -> Any:
+        """Give a context in which no other process has claimed the name; it yields False if one has."""
+
+
+def storage_at(location: str | os.PathLike[str]) -> Storage:
+    """Return the storage at a path or URL."""
+    text = os.fspath(location)
+    if "://" not in text:
+        return LocalStorage(Path(text))
+    if text.startswith("file://"):
+        return LocalStorage(Path(text.removeprefix("file://")))
+    return RemoteStorage(text)
+
+
+class LocalStorage:
+    """A folder. Claims are locks of the operating system, so those of a killed process are free at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or None where there is none."""
+        try:
+            return (self.folder / name).read_bytes()
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under a temporary name, then rename it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(self.folder / name, content)
+        except OSError as error:
+            raise FolderError(f"{name} could not be written to {self.folder}: {error.strerror}") from error
+
+    def names(self) -> set[str]:
+        """Return the names of all files."""
+        return {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+
+    @contextmanager
+    def claim(self, name: str, *, wait: bool = False) -> Iterator[bool]:
+        """Hold a lock on the name, or yield False if another process does."""
+        path = self.folder / f"{TEMPORARY}{name}.claim"
+        with self._locked(path, wait) as mine:
+            yield mine
+            if mine:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self, path: Path, wait: bool) -> Iterator[bool]:
+        while True:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = path.open("w")
+            except OSError as error:
+                raise FolderError(f"{self.folder} cannot be written to: {error.strerror}") from error
+            with file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                except BlockingIOError:
+                    yield False
+                    return
+                if _is_file_at(file.fileno(), path):
+                    yield True
+                    return
+
+
+def _is_file_at(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file still has its name; whoever held the lock before may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+class RemoteStorage:
+    """A folder behind a URL, such as `s3://bucket/votes`.
+
+    There are no claims here: two processes may do the same work, and write the same bytes.
+    """
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        try:
+            self._files, self._root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise SettingError(f"cannot store votes at {url}: {error}") from error
+        self.url = url.rstrip("/")
+
+    def __str__(self) -> str:
+        return self.url
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or None where there is none."""
+        try:
+            content: bytes = self._files.cat_file(f"{self._root}/{name}")
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under a temporary name, then rename it."""
+        temporary, final = f"{self._root}/{TEMPORARY}{name}", f"{self._root}/{name}"
+        try:
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(temporary, content)
+            self._files.mv(temporary, final)
+        except OSError as error:
+            raise FolderError(f"{name} could not be written to {self.url}: {error}") from error
+
+    def names(self) -> set[str]:
+        """Return the names of all files."""
+        try:
+            return {path.rsplit("/", 1)[-1] for path in self._files.ls(self._root, detail=False)}
+        except FileNotFoundError:
+            return set()
+
+    @contextmanager
+    def claim(self, name: str, *, wait: bool = False) -> Iterator[bool]:  # noqa: ARG002
+        """Yield True."""
+        yield True

@@ -1,0 +1,130 @@
+"""How passes are best computed on this machine, found by trying, and what a collection will cost."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from rrise.models.evaluation_mode import device_of
+from rrise.votes.engine import Execution, VoteEngine
+from rrise.votes.inputs import ShardedInputs
+from rrise.votes.plan import SHARD, VotePlan
+from rrise.votes.shards import Place, write_shard
+
+COMPILE_FROM = 60.0
+"""Seconds of work in eager mode from which on compiling pays."""
+_SMALL_JOB = 100_000
+"""Passes below which nothing is tried out."""
+_DEFAULT_BATCH = {"cpu": 256, "cuda": 2048}
+_CANDIDATES = {"cpu": (64, 128, 256, 512, 1024, 2048), "cuda": (64, 256, 1024, 2048, 4096, 8192)}
+_LONG_BATCH = 0.5
+"""Seconds a batch may take before larger ones are no longer tried."""
+_WORTH_IT = 1.03
+
+
+def choose_execution(
+    base: nn.Module,
+    plan: VotePlan,
+    sample: torch.Tensor,
+    inputs: int,
+    *,
+    batch_size: int | None = None,
+    compiled: bool | None = None,
+    freezing: bool | None = None,
+) -> Execution:
+    """Return how to compute the votes of so many inputs; what is given is taken, the rest is found.
+
+    The batch size is the smallest within 3 % of the fastest one in eager mode that fits into memory. The
+    function is compiled if the eager one would take over a minute.
+    """
+    kind = device_of(base).type
+    per_shard = min(inputs, SHARD) * plan.n
+    rates: dict[int, float] = {}
+    if inputs * plan.n > _SMALL_JOB and (batch_size is None or compiled is None):
+        sizes = _CANDIDATES.get(kind, _CANDIDATES["cuda"]) if batch_size is None else (batch_size,)
+        rates = _rates(base, plan, sample, [size for size in sizes if size <= per_shard] or [per_shard])
+    if batch_size is None:
+        enough = max(rates.values()) / _WORTH_IT if rates else 0
+        default = _DEFAULT_BATCH.get(kind, _DEFAULT_BATCH["cuda"])
+        wanted = next((size for size, rate in rates.items() if rate >= enough), default)
+        batch_size = even_batch(per_shard, wanted)
+    if compiled is None:
+        compiled = bool(rates) and inputs * plan.n / max(rates.values()) > COMPILE_FROM
+    return Execution(batch_size, compiled, kind == "cpu" if freezing is None else freezing)
+
+
+def even_batch(total: int, wanted: int) -> int:
+    """Return a batch size near the wanted one that cuts a shard's samples into equal batches.
+
+    >>> even_batch(64_000, 4096), even_batch(30, 4096)
+    (4000, 30)
+    """
+    batches = -(-total // wanted)
+    size = -(-total // batches)
+    return size if batches == 1 else -(-size // 8) * 8
+
+
+def passes_per_second(engine: VoteEngine, sample: torch.Tensor, seconds: float = 1.0) -> float:
+    """Measure an engine for about so many seconds, after one batch to warm up."""
+    engine.try_batch(sample)
+    start, batches = time.perf_counter(), 0
+    while batches == 0 or time.perf_counter() - start < seconds:
+        engine.try_batch(sample)
+        batches += 1
+    return batches * engine.execution.batch_size / (time.perf_counter() - start)
+
+
+def _rates(base: nn.Module, plan: VotePlan, sample: torch.Tensor, sizes: list[int]) -> dict[int, float]:
+    """Return passes per second in eager mode by batch size, up to where larger ones are too large."""
+    rates: dict[int, float] = {}
+    engine = VoteEngine(base, plan, sample, Execution(sizes[0]))
+    for size in sizes:
+        try:
+            rates[size] = passes_per_second(engine.with_batch_size(size), sample, 0.2)
+        except torch.OutOfMemoryError:
+            if not rates:
+                raise
+            break
+        if size / rates[size] > _LONG_BATCH:
+            break
+    return rates
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a collection will cost."""
+
+    execution: Execution
+    passes: int
+    passes_per_second: float
+    bytes_on_disk: int
+
+    @property
+    def seconds(self) -> float:
+        """How long the passes take, at the measured rate on this machine."""
+        return self.passes / self.passes_per_second
+
+
+def estimate(base: nn.Module, plan: VotePlan, inputs: ShardedInputs, **wishes: Any) -> Estimate:
+    """Measure for a few seconds what collecting votes of these inputs will cost here.
+
+    The size on disk is that of the votes of a few inputs, scaled up.
+    """
+    sample = inputs.shard(0)
+    execution = choose_execution(base, plan, sample, len(inputs), **wishes)
+    engine = VoteEngine(base, plan, sample, execution)
+    rate = passes_per_second(engine, sample, 2.0)
+    shards = range(0, inputs.shards, -(-inputs.shards // 16))
+    few = torch.cat([inputs.shard(index)[:: max(1, SHARD * len(shards) // 16)] for index in shards])[:SHARD]
+    draws = min(plan.n, max(20, int(2 * rate / len(few))))
+    _, answers = next(engine.with_n(draws).answers([(0, few, "")]))
+
+    def size(draws: int) -> int:
+        place = Place("", 0, len(few), draws)
+        return len(write_shard(place, answers[:, :draws], engine.classes, inputs.digests[: len(few)]))
+
+    passes = len(inputs) * plan.n
+    per_vote = (size(draws) - size(1)) / (len(few) * draws)
+    return Estimate(execution, passes, rate, int(inputs.shards * size(1) + passes * per_vote))
