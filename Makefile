@@ -52,7 +52,9 @@ format: $(VENV)/.installed-dev
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-dev
+	@$(PIP) -e '.[benchmark]'
 	@$(BIN)/python benchmarks/foundation.py
+	@$(BIN)/python benchmarks/votes.py
 
 picture: $(VENV)/.installed
 	@cp runs/demo/evaluation/summary.png docs/images/demo.png

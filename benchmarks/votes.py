@@ -9,7 +9,7 @@ Rows, in forward passes per second:
 (b) randomized smoothing of the adversarial-robustness-toolbox (`pip install rrise[benchmark]`);
 (c) the compiled forward pass alone, on batches that are ready;
 (d) this engine, with the votes written to a store.
-(c) and (d) are measured in turns; a row's numbers come from one run, and only their ratios say much.
+(a), (c) and (d) are measured in turns, five times; ratios are medians over turns, and say more than rates.
 """
 
 import argparse
@@ -21,13 +21,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from machine import hardware, import_seconds
+from machine import best_of, hardware, import_seconds
 from rrise.models.catalogue import build_model
 from rrise.models.evaluation_mode import evaluating
 from rrise.models.precision import PRECISIONS, matrix_products
@@ -140,33 +141,37 @@ def measure(name: str, precision: str, device: str, seconds: float) -> dict[str,
     start = time.perf_counter()
     engine = VoteEngine(base, plan, images[:64], execution)
     ready = time.perf_counter() - start
-    module, dtype, size = engine.module, _dtype(engine), execution.batch_size
-    copies = COPIES[device]
+    module, size = engine.module, execution.batch_size
     row: dict[str, object] = {"batch_size": size, "compiled": engine.compiled, "ready_s": ready}
-    plain = build_model(name, seed=0).to(device).to(dtype).eval()
-    image = images[:1].to(device)
-    with torch.no_grad(), matrix_products(precision):
-        row["a"] = rate(lambda: loop(plain, image, engine.classes, dtype, copies), device, seconds)
-    row["b"] = None
+    first, array = ALL_PRECISIONS[device][0], images[0].numpy()
+    loops = {}
+    for kind in (precision, first):
+        plain = build_model(name, seed=0).to(device).to(PRECISIONS[kind]).eval()
+        loops[kind] = partial(
+            loop, plain, images[:1].to(device), engine.classes, PRECISIONS[kind], COPIES[device]
+        )
     tool = toolbox(plain, tuple(images.shape[1:]), engine.classes, device)
-    if tool and dtype == torch.float32:
-        with matrix_products(precision):
-            row["b"] = rate(lambda: tool(images[0].numpy(), copies, copies), device, seconds)
+    with matrix_products(first):
+        row["b_first"] = rate(partial(tool, array, *[COPIES[device]] * 2), device, seconds) if tool else None
     with evaluating(module), matrix_products(precision):
         forward = forward_alone(engine, size)
         speed = rate(forward, device, seconds)
-    passes = max(1, round(speed * seconds / size)) * size
+    passes = max(1, round(2 * speed * seconds / size)) * size
     shards = max(1, passes // (64 * plan.n))
     engine.plan = plan = VotePlan(SIGMA, min(plan.n, max(1, passes // 64)), 0, precision=precision)
-    turns = []
+    turns: dict[str, list[float]] = {"a": [], "a_first": [], "c": [], "d": []}
     with tempfile.TemporaryDirectory() as folder:
         vote = engine_row(base, plan, images[: 64 * shards], engine, Path(folder))
         for _ in range(5):
+            for key, kind in (("a", precision), ("a_first", first)):
+                with torch.no_grad(), matrix_products(kind):
+                    turns[key].append(rate(loops[kind], device, seconds))
             with evaluating(module), matrix_products(precision):
-                turns.append([rate(forward, device, seconds)])
-            turns[-1].append(rate(vote, device, seconds))
-    row["c"], row["d"] = (float(np.median(column)) for column in zip(*turns, strict=True))
-    row["d/c"] = float(np.median([d / c for c, d in turns]))
+                turns["c"].append(rate(forward, device, seconds))
+            turns["d"].append(rate(vote, device, seconds))
+    row |= {key: float(np.median(rates)) for key, rates in turns.items()}
+    for key in ("a", "a_first", "c"):
+        row[f"d/{key}"] = float(np.median(np.divide(turns["d"], turns[key])))
     row["turns"] = turns
     row |= rounding(base, images[:64], engine, 20 if device == "cpu" else 1000)
     return row
@@ -213,8 +218,14 @@ def peak_memory(device: str) -> dict[str, object]:
         command = [sys.executable, "-c", PEAK, name, device, str(n), str(inputs)]
         return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
 
-    few, many = peak(1_000, 64), peak(100_000, 64 if device == "cpu" else 16)
+    few, many = peak(1_000, 64), peak(100_000, 64)
     return {"model": name, "n_1000": few, "n_100000": many, "ratio": many / few}
+
+
+def first_shard(device: str) -> float:
+    """Return the seconds from the start of Python to the first shard of a small network, in eager mode."""
+    command = [sys.executable, "-c", PEAK, "small-convnet", device, "10", "64"]
+    return best_of(2, lambda: subprocess.run(command, check=True, capture_output=True))
 
 
 def table(results: dict) -> str:
@@ -227,18 +238,17 @@ def table(results: dict) -> str:
         f"`python benchmarks/votes.py --device {results['device']}`. Forward passes per second; compare "
         f"ratios.",
         "",
-        "| model | precision | batch | (a) loop | (b) toolbox | (c) forward alone | (d) this engine | d/c "
-        f"| d/a | d/(a at {first}) | ready, s |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        f"| model | precision | batch | (a) loop | (a) at {first} | (b) toolbox at {first} "
+        f"| (c) forward alone | (d) this engine | d/c | d/a | d/(a at {first}) | ready, s |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for key, row in results["rows"].items():
         name, precision = key.split(" ")
-        reference = results["rows"].get(f"{name} {first}", row)["a"]
-        toolbox_rate = f"{row['b']:,.0f}" if row["b"] else "–"
+        toolbox_rate = f"{row['b_first']:,.0f}" if row["b_first"] else "–"
         lines.append(
-            f"| {name} | {precision} | {row['batch_size']:,} | {row['a']:,.0f} | {toolbox_rate} "
-            f"| {row['c']:,.0f} | {row['d']:,.0f} | {row['d/c']:.3f} | {row['d'] / row['a']:.2f} "
-            f"| {row['d'] / reference:.2f} | {row['ready_s']:.0f} |"
+            f"| {name} | {precision} | {row['batch_size']:,} | {row['a']:,.0f} | {row['a_first']:,.0f} "
+            f"| {toolbox_rate} | {row['c']:,.0f} | {row['d']:,.0f} | {row['d/c']:.3f} "
+            f"| {row['d/a']:.2f} | {row['d/a_first']:.2f} | {row['ready_s']:.0f} |"
         )
     lines += [
         "",
@@ -258,42 +268,49 @@ def table(results: dict) -> str:
         f"{memory['n_100000'] / 2**20:,.0f} MiB at n = 100,000 (ratio {memory['ratio']:.3f}).",
         "",
         f"Start-up: `import rrise` {start['import_rrise_s']:.2f} s, `import torch` "
-        f"{start['import_torch_s']:.2f} s (Python alone {start['python_s']:.2f} s).",
+        f"{start['import_torch_s']:.2f} s (Python alone {start['python_s']:.2f} s); from the start of Python "
+        f"to the first shard of a small network {start['first_shard_s']:.1f} s.",
         "",
     ]
     return "\n".join(lines)
 
 
+def write_results(path: Path, results: dict) -> None:
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    path.with_suffix(".md").write_text(table(results))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--models", nargs="+", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--models", nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--precisions", nargs="+", choices=list(PRECISIONS))
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     path = options.out / f"votes-{options.device}.json"
+    path.parent.mkdir(exist_ok=True, parents=True)
     rows = {}
     with contextlib.suppress(FileNotFoundError):
         rows = json.loads(path.read_text())["rows"]
-    for name in options.models:
-        for precision in options.precisions or ALL_PRECISIONS[options.device]:
-            torch._dynamo.reset()
-            rows[f"{name} {precision}"] = row = measure(name, precision, options.device, options.seconds)
-            gc.collect()
-            path.parent.mkdir(exist_ok=True, parents=True)
-            path.write_text(json.dumps({"rows": rows}))
-            print(name, precision, {key: value for key, value in row.items() if key != "turns"}, flush=True)
-    order = [f"{name} {precision}" for name in SIZES for precision in PRECISIONS]
     results = {
         "hardware": hardware(options.device),
         "device": options.device,
-        "rows": {key: rows[key] for key in order if key in rows},
         "memory": peak_memory(options.device),
-        "imports": import_seconds(),
+        "imports": {**import_seconds(), "first_shard_s": first_shard(options.device)},
+        "rows": rows,
     }
-    path.write_text(json.dumps(results, indent=2) + "\n")
-    path.with_suffix(".md").write_text(table(results))
+    write = partial(write_results, path, results)
+    order = [f"{name} {precision}" for name in SIZES for precision in PRECISIONS]
+    for precision in options.precisions or ALL_PRECISIONS[options.device][::-1]:
+        for name in options.models:
+            torch._dynamo.reset()
+            rows[f"{name} {precision}"] = row = measure(name, precision, options.device, options.seconds)
+            gc.collect()
+            print(name, precision, {key: value for key, value in row.items() if key != "turns"}, flush=True)
+            results["rows"] = {key: rows[key] for key in order if key in rows}
+            write()
+    write()
     print(table(results))
 
 

@@ -25,9 +25,7 @@ def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator
 
 
 @contextmanager
-def vote_bar(
-    console: Console, what: str, passes: int, shards: int
-) -> Iterator[tuple[OnProgress, OnProgress]]:
+def vote_bar(console: Console, what: str, passes: int, shards: int) -> VoteProgress:
     """Show a bar of passes and of stored shards, and give the two functions that advance it."""
     stored = count()
     with _bar(console, "passes") as progress:
@@ -41,9 +39,7 @@ def vote_bar(
 
 
 @contextmanager
-def vote_log(
-    write: Callable[[str], object], passes: int, shards: int
-) -> Iterator[tuple[OnProgress, OnProgress]]:
+def vote_log(write: Callable[[str], object], passes: int, shards: int) -> VoteProgress:
     """Write a JSON line at the start, for each stored shard, and at the end."""
     start = time.monotonic()
     done = {"passes": 0, "shards": 0}

@@ -161,17 +161,50 @@ def test_the_batch_size_is_found_and_can_be_set() -> None:
     assert even_batch(6400, 1000) == 920  # seven batches, rounded up to a multiple of 8
 
 
-def test_a_batch_too_large_for_memory_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = VoteEngine.try_batch
+class Hungry(nn.Module):
+    """A classifier that needs too much memory for more than 256 inputs."""
 
-    def limited(self: VoteEngine, sample: torch.Tensor) -> None:
-        if self.execution.batch_size > 256:
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if len(inputs) > 256:
             raise torch.OutOfMemoryError("full")
-        original(self, sample)
+        return inputs
 
-    monkeypatch.setattr(VoteEngine, "try_batch", limited)
-    base = build_model("small-convnet", seed=0)
-    assert choose_execution(base, VotePlan(0.5, 20_000, 7), IMAGES, len(IMAGES)).batch_size <= 256
+
+def test_a_batch_too_large_for_memory_is_not_chosen() -> None:
+    points = torch.rand(70, 2)
+    assert choose_execution(Hungry(), VotePlan(0.5, 20_000, 7), points, 70).batch_size <= 256
+    with pytest.raises(ValueError, match="a batch of 500 noisy inputs does not fit into the memory of cpu"):
+        rrise.collect_votes(Hungry(), points, sigma=0.5, n=100, batch_size=500)
+
+
+def test_what_a_process_has_switched_on_changes_no_vote() -> None:
+    base, points = HalfSpace(torch.tensor([3.0, -2.0]), -0.5), torch.rand(70, 2)
+    plain = rrise.collect_votes(base, points, **PLAN)
+    with torch.autocast("cpu", torch.bfloat16):
+        np.testing.assert_array_equal(rrise.collect_votes(base, points, **PLAN), plain)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        np.testing.assert_array_equal(rrise.collect_votes(base, points, **PLAN), plain)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_inputs_that_change_while_votes_are_taken_are_refused() -> None:
+    class Augmented:
+        def __len__(self) -> int:
+            return 70
+
+        def __getitem__(self, key: slice) -> torch.Tensor:
+            return torch.rand(len(range(70)[key]), 2)
+
+    with pytest.raises(ValueError, match="inputs from 0 on are not what they were"):
+        rrise.collect_votes(nn.Linear(2, 2), Augmented(), **PLAN)
+
+
+def test_answers_that_are_no_classes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VoteEngine, "_eager", lambda self, *_: torch.full((self.execution.batch_size,), 7))
+    with pytest.raises(ValueError, match="answers that are no classes"):
+        rrise.collect_votes(nn.Linear(2, 2), torch.rand(3, 2), **PLAN)
 
 
 def test_an_estimate_is_near_the_truth(tmp_path) -> None:

@@ -1,7 +1,6 @@
+import errno
+import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,8 +10,13 @@ import pytest
 import torch
 
 import rrise
+from rrise.files import sha256_of_json, signed_json_bytes, write_signed_json
 from rrise.models.catalogue import build_model
+from rrise.votes.array import Smoothing
+from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.plan import SHARD, VotePlan
+from rrise.votes.shards import Place, write_shard
+from rrise.votes.storage import storage_at
 from rrise.votes.store import VoteStore, read_votes
 
 IMAGES = torch.rand(SHARD * 4 + 3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -128,31 +132,163 @@ def test_a_rewritten_shard_with_its_old_metadata_is_done_again(store: VoteStore)
     assert not store.finished()
 
 
-COLLECT = """
-import sys, torch
-from pathlib import Path
-from rrise.models.catalogue import build_model
-from rrise.votes.plan import VotePlan
-from rrise.votes.store import VoteStore
-images = torch.rand(64 * 4 + 3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-plan = VotePlan(0.25, 2000, 5, "train")
-VoteStore(Path(sys.argv[1]), build_model("small-convnet", seed=0), images, plan).collect()
-"""
+def test_smaller_budgets_are_read_without_another_pass(store: VoteStore) -> None:
+    store.collect()
+    for n in (1, 50, 137, 200):
+        fewer = read_votes(store.storage.folder, n=n)
+        again = rrise.collect_votes(
+            build_model("small-convnet", seed=0), IMAGES, sigma=0.25, n=n, seed=5, split="train"
+        )
+        np.testing.assert_array_equal(fewer, again)
+        assert fewer.smoothing == again.smoothing
+        assert fewer.digests.tolist() == again.digests.tolist()
+    for n in (0, 201, 1.5):
+        with pytest.raises(ValueError, match=r"n from 1 to 200|whole number for n"):
+            read_votes(store.storage.folder, n=n)
 
 
-def test_killed_and_continued_gives_the_same_votes(tmp_path: Path) -> None:
-    folder = tmp_path / "votes"
-    process = subprocess.Popen([sys.executable, "-c", COLLECT, str(folder)])
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("shard-*.parquet")):
-        assert time.monotonic() < deadline, "no shard was written"
-        assert process.poll() is None, "ended before it could be killed"
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    finished = len(list(folder.glob("shard-*.parquet")))
-    assert finished < 5
-    plan = VotePlan(0.25, 2000, 5, "train")
-    continued = VoteStore(folder, build_model("small-convnet", seed=0), IMAGES, plan).collect()
-    fresh = VoteStore(tmp_path / "fresh", build_model("small-convnet", seed=0), IMAGES, plan).collect()
-    np.testing.assert_array_equal(continued, fresh)
+def test_a_flipped_byte_among_the_answers_is_found(store: VoteStore) -> None:
+    """The answers are most of a file, and the totals do not depend on their order."""
+    reference = np.asarray(store.collect()).copy()
+    path = store.storage.folder / "shard-00002.parquet"
+    content = bytearray(path.read_bytes())
+    for position in range(len(content) // 2, len(content), 97):
+        damaged = content.copy()
+        damaged[position] ^= 0x01
+        path.write_bytes(damaged)
+        fresh = VoteStore(store.storage.folder, store.base, IMAGES, PLAN)
+        assert fresh.missing() in ([2], [])
+        np.testing.assert_array_equal(fresh.collect(), reference)
+
+
+def test_a_store_of_another_device_is_refused(store: VoteStore, tmp_path: Path) -> None:
+    store.prepare()
+    with pytest.raises(ValueError, match="have device = 'cpu', not 'cuda'"):
+        VoteStore(store.storage.folder, store.base, IMAGES, PLAN, device="cuda").prepare()
+    with pytest.raises(ValueError, match="have device cuda, not cpu"):
+        VoteStore(tmp_path / "elsewhere", store.base, IMAGES, PLAN, device="cuda").collect()
+
+
+def test_a_back_end_for_something_else_is_refused(store: VoteStore) -> None:
+    other = build_model("small-convnet", seed=1)
+    for base, plan, field in (
+        (other, PLAN, "base classifier"),
+        (store.base, VotePlan(0.5, 200, 5, "train"), "sigma"),
+        (store.base, VotePlan(0.25, 200, 6, "train"), "plan"),
+    ):
+        engine = VoteEngine(base, plan, store.sample, Execution(64))
+        with pytest.raises(ValueError, match=field):
+            store.collect(backend=engine)
+    with torch.no_grad():
+        store.base.head.weight.mul_(-1)  # the store was made for the base as it was
+    with pytest.raises(ValueError, match="this store and what computes its votes do not belong together"):
+        store.collect()
+    assert not list(store.storage.folder.glob("shard-*"))
+
+
+def test_how_passes_are_computed_is_found_once(store: VoteStore) -> None:
+    store.prepare()
+    first = store.execution(batch_size=123)
+    assert store.execution() == first
+    with pytest.warns(UserWarning, match=r"begun with .*123.* and go on with .*321"):
+        assert store.execution(batch_size=321).batch_size == 321
+    other = VoteStore(store.storage.folder, store.base, IMAGES, PLAN)
+    assert other.execution().batch_size == 123
+
+
+def test_other_versions_are_pointed_out(store: VoteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.prepare()
+    manifest = json.loads((store.storage.folder / "manifest.json").read_text())
+    assert manifest["versions"]["torch"] == torch.__version__
+    monkeypatch.setattr("rrise.votes.manifest.torch.__version__", "0.0")
+    with pytest.warns(UserWarning, match=r"begun with other versions .*torch"):
+        store.prepare()
+
+
+def test_a_store_of_an_earlier_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    write_signed_json(tmp_path / "manifest.json", {"format": 1, "n": 3})
+    with pytest.raises(ValueError, match="have format 1, and this version reads 2"):
+        read_votes(tmp_path)
+    with pytest.raises(ValueError, match=r"there is no manifest\.json"):
+        read_votes(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["shard-00003.parquet", "execution.json"])
+def test_a_full_disk_is_a_sentence_and_finished_shards_are_kept(
+    store: VoteStore, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write = rrise.votes.storage.write_bytes
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, content)
+
+    monkeypatch.setattr("rrise.votes.storage.write_bytes", full)
+    with pytest.raises(ValueError, match=f"{name} could not be written to .*: No space left on device"):
+        store.collect()
+    kept = sorted(path.name for path in store.storage.folder.glob("shard-*"))
+    assert len(kept) == (3 if name.startswith("shard") else 0)
+    monkeypatch.undo()
+    store.collect()
+    read_votes(store.storage.folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
+def test_a_missing_permission_is_a_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    store = VoteStore(tmp_path / "votes", build_model("small-convnet", seed=0), IMAGES, PLAN)
+    with pytest.raises(ValueError, match="cannot be written to: Permission denied"):
+        store.collect()
+
+
+def test_a_place_that_cannot_be_written_to_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = VoteStore(tmp_path / "file" / "votes", build_model("small-convnet", seed=0), IMAGES, PLAN)
+    with pytest.raises(ValueError, match="cannot be written to: Not a directory"):
+        store.collect()
+
+
+def test_votes_at_a_url(store: VoteStore) -> None:
+    url = "memory://votes/train"
+    remote = VoteStore(url, build_model("small-convnet", seed=0), IMAGES, PLAN)
+    votes = remote.collect()
+    np.testing.assert_array_equal(votes, store.collect())
+    np.testing.assert_array_equal(read_votes(url), votes)
+    remote.storage.write("shard-00001.parquet", b"rubbish")
+    with pytest.raises(ValueError, match="votes in memory://votes/train are incomplete: shard-00001"):
+        read_votes(url)
+    again = VoteStore(url, build_model("small-convnet", seed=0), IMAGES, PLAN)
+    assert again.missing() == [1]
+    np.testing.assert_array_equal(again.collect(), votes)
+    assert {name for name in remote.storage.names() if name.startswith(".")} == set()
+
+
+def test_an_unknown_kind_of_url_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match="cannot store votes at nowhere://x"):
+        storage_at("nowhere://x")
+
+
+@pytest.mark.slow
+def test_a_large_store_is_read_in_about_a_second(tmp_path: Path) -> None:
+    """10^5 inputs x 200 classes x n = 10,000."""
+    inputs, classes, n = 10**5, 200, 10_000
+    smoothing = Smoothing("0" * 64, 0.25, (0.0, 1.0), "float32").to_json()
+    manifest = {"format": 2, "smoothing": smoothing, "n": n, "seed": 0, "split": "train", "shard": SHARD}
+    manifest["inputs"] = inputs
+    (tmp_path / "manifest.json").write_bytes(signed_json_bytes({"manifest": manifest, "versions": {}}))
+    rng = np.random.default_rng(0)
+    answers = rng.geometric(0.3, (SHARD, n)).clip(1, classes).astype(np.uint8) - 1
+    digests = [bytes([row] * 12) for row in range(SHARD)]
+    for index in range(-(-inputs // SHARD)):
+        rows = min(SHARD, inputs - index * SHARD)
+        place = Place(sha256_of_json(manifest), index, rows, n)
+        (tmp_path / place.name).write_bytes(write_shard(place, answers[:rows], classes, digests[:rows]))
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        votes = read_votes(tmp_path)
+        seconds.append(time.perf_counter() - start)
+    assert votes.shape == (inputs, classes)
+    assert (votes.sum(axis=1) == n).all()
+    assert min(seconds) < 3, seconds  # 0.9 s on two idle cores

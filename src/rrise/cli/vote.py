@@ -38,6 +38,10 @@ def vote(
     out: Annotated[
         str | None, typer.Option(help="Where to: a folder or an fsspec URL.", show_default="votes")
     ] = None,
+    input_range: Annotated[
+        str | None,
+        typer.Option(help="LOW,HIGH that noisy inputs are clipped to, or none.", show_default="0,1"),
+    ] = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +55,10 @@ def vote(
     compiled: Annotated[
         bool | None,
         typer.Option("--compile/--no-compile", help="Use torch.compile.", show_default="if it pays"),
+    ] = None,
+    freezing: Annotated[
+        bool | None,
+        typer.Option("--freeze/--no-freeze", help="Compile the weights in.", show_default="on a CPU"),
     ] = None,
     backend: Annotated[str, typer.Option(help="local or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="A Ray cluster.", show_default="a local one")] = None,
@@ -77,10 +85,12 @@ def vote(
             seed=seed,
             split=split,
             out=out,
+            input_range=input_range,
             precision=precision,
             device=device,
             batch_size=batch_size,
             compiled=compiled,
+            freezing=freezing,
         )
         if dry_run:
             _print_estimate(console, *estimate_cost(wanted))
@@ -109,19 +119,25 @@ def _check(backend: str, log: str, **of_ray: Any) -> None:
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; values are numbers where they look like one."""
+    """Read NAME=VALUE; values are numbers, true or false where they look like it."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise SettingError(f"expected --option NAME=VALUE, got {pair!r}")
-        for kind in (int, float, str):
-            try:
-                options[name] = kind(value)
-                break
-            except ValueError:
-                continue
+        options[name] = _value(value)
     return options
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _print_estimate(console: Console, estimate: Any, store: Any) -> None:

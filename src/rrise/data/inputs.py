@@ -20,7 +20,7 @@ def check_input_range(input_range: InputRange) -> InputRange:
     if input_range is None:
         return None
     try:
-        low, high = (float(end) for end in input_range)
+        low, high = (float(end) + 0.0 for end in input_range)  # -0.0 becomes 0.0
     except (TypeError, ValueError):
         raise SettingError(
             f"expected input_range to be a pair such as (0, 1), or None; got {input_range!r}"

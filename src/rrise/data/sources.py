@@ -1,5 +1,6 @@
 """Inputs from wherever users keep them, read as they are needed."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +57,17 @@ def load_images(source: str, split: str) -> Any:
         raise InputError(f"expected data as digits, FILE.npy, npz:FILE or a folder of images; got {source!r}")
     try:
         return _sliced(np.load(path, mmap_mode="r", allow_pickle=False), source)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
 def _array_of(path: Path, name: str) -> NDArray[Any]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             if name not in arrays:
                 raise InputError(f"{path} holds no array {name}, only {', '.join(arrays)}: choose the split")
             array: NDArray[Any] = arrays[name]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     return array
 

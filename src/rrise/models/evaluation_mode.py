@@ -12,11 +12,11 @@ from rrise.errors import InputError
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch dropout, batch statistics and gradients off, and every mode back on leaving."""
+    """Switch dropout, batch statistics, gradients and autocast off, and every mode back on leaving."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(device_of(module).type, enabled=False):
             yield
     finally:
         for part, training in modes:
@@ -65,6 +65,8 @@ def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool 
     batch = inputs.to(device_of(module), precision_of(module), copy=copy)
     try:
         logits = module(batch)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # a user's module may raise anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(

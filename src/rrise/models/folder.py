@@ -59,6 +59,8 @@ def load_base(source: str, weights: str | None = None, options: Json | None = No
 
 
 def _by_name(name: str, options: Json) -> nn.Module:
+    if "seed" in options:
+        raise SettingError("seed is no option of an architecture: its weights are loaded")
     if name.startswith(_TIMM):
         return build_timm(name.removeprefix(_TIMM), seed=0, **options)
     return build_model(name, seed=0, **options)

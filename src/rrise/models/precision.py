@@ -70,9 +70,9 @@ def matrix_products(precision: str) -> Iterator[None]:
 def _all_set(wanted: str) -> Iterator[None]:
     """Set the switches of torch 2.9 and later."""
     backends: Any = torch.backends
-    places = [backends.cuda.matmul, backends.cudnn.conv]
+    places = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
     if wanted == "ieee":
-        places += [backends.mkldnn.matmul, backends.mkldnn.conv]
+        places += [backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn]
     before = [place.fp32_precision for place in places]
     for place in places:
         place.fp32_precision = wanted

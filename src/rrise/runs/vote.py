@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from rrise.data.inputs import InputRange, check_input_range
 from rrise.data.sources import load_images
 from rrise.errors import SettingError
 from rrise.models.folder import load_base
@@ -36,13 +37,14 @@ class VoteRecipe:
     out: str = "votes"
     seed: int = 0
     split: str = "inputs"
-    input_range: tuple[float, float] | None = (0.0, 1.0)
+    input_range: InputRange = (0.0, 1.0)
     precision: str | None = None
     weights: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     device: str | None = None
     batch_size: int | None = None
     compiled: bool | None = None
+    freezing: bool | None = None
 
     @classmethod
     def read(cls, path: Path | None, **changes: Any) -> "VoteRecipe":
@@ -56,6 +58,8 @@ class VoteRecipe:
             )
         if missing := [name for name in _REQUIRED if name not in given]:
             raise SettingError(f"expected {', '.join(missing)}: in the recipe's [{TABLE}], or as an option")
+        if "input_range" in given:
+            given["input_range"] = _range(given["input_range"])
         return cls(**given)
 
     @property
@@ -65,7 +69,7 @@ class VoteRecipe:
 
     def wishes(self) -> dict[str, Any]:
         """Return how to compute, as far as the recipe says it."""
-        given = {"batch_size": self.batch_size, "compiled": self.compiled}
+        given = {"batch_size": self.batch_size, "compiled": self.compiled, "freezing": self.freezing}
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -97,6 +101,8 @@ def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
     base = load_base(recipe.base, recipe.weights, recipe.options)
     inputs = ShardedInputs(load_images(recipe.data, recipe.split), plan.input_range)
     if cluster is not None:
+        if recipe.device is not None:
+            raise SettingError("the device of Ray workers follows from --gpus-per-worker: leave device out")
         return VoteStore(recipe.out, base, inputs, plan, device=cluster.device)
     return VoteStore(recipe.out, base.to(_device(recipe.device)), inputs, plan)
 
@@ -107,6 +113,14 @@ def _backend(store: VoteStore, cluster: Cluster | None, wishes: dict[str, Any]) 
         nullcontext() if cluster is None or store.finished() else ray_backend(store, cluster, **wishes) as it
     ):
         yield it
+
+
+def _range(value: Any) -> InputRange:
+    """Read a range as recipes and options write it: a pair, `LOW,HIGH`, or `none`."""
+    if value in (None, "none"):
+        return None
+    ends: Any = value.split(",") if isinstance(value, str) else value
+    return check_input_range(ends)
 
 
 def _device(name: str | None) -> torch.device:
@@ -127,6 +141,4 @@ def _table(path: Path) -> dict[str, Any]:
         raise SettingError(f"{path} is not a readable recipe: {error}") from None
     if not isinstance(table, dict):
         raise SettingError(f"expected a table [{TABLE}] in {path}")
-    if isinstance(table.get("input_range"), list):
-        table["input_range"] = tuple(table["input_range"])
     return table

@@ -103,8 +103,7 @@ def count_answers(answers: NDArray[Any], classes: int) -> NDArray[np.int64]:
     >>> count_answers(np.array([[0, 2, 2], [1, 1, 1]]), 3).tolist()
     [[1, 0, 2], [0, 3, 0]]
     """
-    places = answers + classes * np.arange(len(answers))[:, None]
-    return np.bincount(places.reshape(-1), minlength=len(answers) * classes).reshape(-1, classes)
+    return np.stack([np.bincount(row, minlength=classes) for row in answers])
 
 
 def votes_for(counts: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np.int64]:

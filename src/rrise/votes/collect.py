@@ -27,6 +27,7 @@ def collect_votes(
     precision: str | None = None,
     batch_size: int | None = None,
     compiled: bool | None = None,
+    freezing: bool | None = None,
     on_progress: OnProgress | None = None,
 ) -> Votes:
     """Count the answers of the base classifier to `n` noisy copies of each input, on the base's device.
@@ -37,8 +38,8 @@ def collect_votes(
     smaller collection is a part of the larger one.
 
     `precision` converts a copy of the base first, to `bfloat16` for instance: that is another classifier,
-    and the votes say so. `batch_size` and `compiled` are found if not given; they change the speed, and the
-    answers only where rounding decides between two classes.
+    and the votes say so. `batch_size`, `compiled` and `freezing` (of the weights, when compiling) are found
+    if not given; they change the speed, and the answers only where rounding decides between two classes.
 
     >>> base = nn.Linear(2, 3)
     >>> votes = collect_votes(base, np.full((4, 2), 0.5), sigma=0.25, n=100, seed=1)
@@ -49,11 +50,12 @@ def collect_votes(
     plan = VotePlan(sigma, n, seed, split, input_range, precision)
     inputs = ShardedInputs(images, plan.input_range)
     sample = inputs.shard(0)
-    smoothing = plan.smoothing(base, sample)
-    execution = choose_execution(base, plan, sample, len(inputs), batch_size=batch_size, compiled=compiled)
+    execution = choose_execution(
+        base, plan, sample, len(inputs), batch_size=batch_size, compiled=compiled, freezing=freezing
+    )
     engine = VoteEngine(base, plan, sample, execution)
     counts = [
         count_answers(answers, engine.classes)
         for _, answers in engine.answers(inputs.numbered(), on_progress)
     ]
-    return Votes(np.concatenate(counts), smoothing, plan.stream, inputs.digests)
+    return Votes(np.concatenate(counts), engine.smoothing, plan.stream, inputs.digests)

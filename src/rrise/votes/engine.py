@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rrise.errors import InputError, SettingError
+from rrise.errors import InputError, SettingError, WorkerError
 from rrise.models.evaluation_mode import (
     check_is_function,
     device_of,
     evaluating,
     logits_of,
-    precision_name,
     precision_of,
     uncompiled,
 )
@@ -43,6 +41,8 @@ _NAN = -1
 
 Answers = NDArray[Any]
 """The class of every noisy copy, `[inputs, n]`, in the order of the draws; the smallest integer type."""
+ShardInputs = tuple[int, torch.Tensor, str]
+"""A shard to vote on: its number, its inputs, and their fingerprint."""
 Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -68,9 +68,10 @@ class VoteEngine:
 
     def __init__(self, base: nn.Module, plan: VotePlan, sample: torch.Tensor, execution: Execution) -> None:
         self.plan, self.execution = plan, execution
+        self.smoothing = plan.smoothing(base, sample)
         self.shape = tuple(sample.shape[1:])
         module = at_precision(base, plan.precision)
-        self.precision = plan.precision or precision_name(module)
+        self.precision = self.smoothing.precision
         self.channels_last = sample.ndim == 4 and _convolves(module)
         if self.channels_last:
             module = own_copy(module) if module is base else module
@@ -80,6 +81,11 @@ class VoteEngine:
         with self._computing():
             self.classes = check_is_function(module, sample[:SHARD], "base classifier")
             self._compiled = self._compile(sample) if execution.compiled else None
+
+    @property
+    def device_type(self) -> str:
+        """Where it computes: `cpu`, `cuda`."""
+        return self.device.type
 
     @property
     def compiler_options(self) -> dict[str, Any]:
@@ -117,17 +123,23 @@ class VoteEngine:
             yield
 
     def answers(
-        self, shards: Iterable[tuple[int, torch.Tensor, str]], on_progress: OnProgress | None = None
+        self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Vote on shards, given as number, inputs and fingerprint; yields number and answers in that order.
+        """Vote on shards, and yield number and answers of each in their order.
 
         On a GPU a shard is started before the one ahead of it is handed out, so that it never waits for
         the host.
         """
         started: deque[_Shard] = deque()
         for index, inputs, content in shards:
-            with self._computing():
-                started.append(self._start(index, inputs, content, on_progress))
+            try:
+                with self._computing():
+                    started.append(self._start(index, inputs, content, on_progress))
+            except torch.OutOfMemoryError as error:
+                raise SettingError(
+                    f"a batch of {self.execution.batch_size} noisy inputs does not fit into the memory of "
+                    f"{self.device}: give a smaller batch size"
+                ) from error
             if self.device.type == "cpu" or len(started) > 1:
                 yield self._finish(started.popleft())
         while started:
@@ -150,6 +162,8 @@ class VoteEngine:
     def _finish(self, shard: "_Shard") -> tuple[int, Answers]:
         """Return a shard's answers; NaN is an error that names the input."""
         answers = shard.fetch().reshape(self.plan.n, shard.inputs).T
+        if answers.min() < _NAN or answers.max() >= self.classes:
+            raise WorkerError(f"{self.device} returned answers that are no classes: it cannot be trusted")
         broken = (answers == _NAN).any(axis=1)
         if broken.any():
             index = shard.index * SHARD + int(broken.argmax())
@@ -158,10 +172,11 @@ class VoteEngine:
 
     def _arguments(self, inputs: torch.Tensor, seed: int) -> tuple[torch.Tensor, ...]:
         """Return a step's arguments: a shard's inputs, filled up; key; number of inputs; first sample."""
-        padded = torch.zeros((SHARD, *self.shape), device=self.device)
+        shape, pinned = (SHARD, *self.shape), self.device.type == "cuda"
+        padded = torch.zeros(shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
         padded[: len(inputs)] = inputs
-        whole = partial(torch.tensor, device=self.device)
-        return padded, key_of(seed, self.device), whole(len(inputs)), whole(0)
+        count, start = (torch.full((), number, device=self.device) for number in (len(inputs), 0))
+        return padded.to(self.device, non_blocking=True), key_of(seed, self.device), count, start
 
     def _noisy(
         self, inputs: torch.Tensor, key: torch.Tensor, count: torch.Tensor, start: torch.Tensor
@@ -187,8 +202,7 @@ class VoteEngine:
     def _compile(self, sample: torch.Tensor) -> Step | None:
         """Return the compiled function of one batch, or warn and return None where it cannot be trusted."""
         arguments = self._arguments(sample[:SHARD], 0)
-        logits = logits_of(self.module, self._noisy(*arguments), "base classifier", copy=False)
-        self._classes_of(logits)
+        self._eager(*arguments)
         module = uncompiled(self.module)
 
         def step(*arguments: torch.Tensor) -> torch.Tensor:
@@ -200,8 +214,8 @@ class VoteEngine:
                 compiled: Step = torch.compile(
                     _with_own_code(step), fullgraph=True, dynamic=False, options=self.compiler_options
                 )
-                wrong = _clearly_wrong(compiled(*arguments), logits)
-            reason = f"{wrong} of {len(logits)} answers differ from the eager ones" if wrong else None
+                wrong = self._wrong_answers(compiled, arguments)
+            reason = f"{wrong} answers differ from the eager ones" if wrong else None
         except Exception as error:  # compilers raise anything
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if reason is None:
@@ -212,6 +226,18 @@ class VoteEngine:
             stacklevel=2,
         )
         return None
+
+    def _wrong_answers(self, compiled: Step, arguments: tuple[torch.Tensor, ...]) -> int:
+        """Count what a compiled function gets clearly wrong.
+
+        CUDA graphs take two calls to be recorded; from the third on they are played back.
+        """
+        wrong = 0
+        for _ in range(3 if self.device.type == "cuda" else 1):
+            logits = logits_of(self.module, self._noisy(*arguments), "base classifier", copy=False)
+            wrong += _clearly_wrong(compiled(*arguments), logits)
+            arguments[-1].add_(self.execution.batch_size)
+        return wrong
 
     def _classes_of(self, logits: torch.Tensor) -> torch.Tensor:
         """Return the class of each noisy copy: the lowest among equals; `_NAN` where a logit is NaN."""
@@ -232,7 +258,7 @@ class _Shard:
             self._host = torch.empty(answers.shape, dtype=answers.dtype, pin_memory=True)
             self._host.copy_(answers, non_blocking=True)
             self._arrived = torch.cuda.Event()
-            self._arrived.record()
+            self._arrived.record(torch.cuda.current_stream(answers.device))
 
     def fetch(self) -> NDArray[Any]:
         if self._arrived is not None:

@@ -46,7 +46,13 @@ class ShardedInputs:
     def numbered(self, indices: Iterable[int] | None = None) -> Iterator[tuple[int, torch.Tensor, str]]:
         """Yield shards, all or those asked for, as number, inputs and fingerprint."""
         for index in range(self.shards) if indices is None else indices:
-            yield index, self.shard(index), self.content(index)
+            shard = self.shard(index)
+            if input_digests(shard) != self.shard_digests(index):
+                raise InputError(
+                    f"some of the inputs from {index * SHARD} on are not what they were when they were first "
+                    f"read: votes are of inputs that stay the same"
+                )
+            yield index, shard, self.content(index)
 
     def shard_digests(self, index: int) -> list[bytes]:
         """Return the digests of a shard's inputs."""

@@ -34,9 +34,12 @@ def philox(counter: Words, key: torch.Tensor) -> Words:
 def _product(word: torch.Tensor, multiplier: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the high and the low word of a 64-bit product.
 
-    It is put together from halves: a product that overflows int64 is undefined in the C++ that a compiler
-    makes of it, and does come out wrong there.
+    On the CPU it is put together from halves: a product that overflows int64 is undefined in the C++ that a
+    compiler makes of it, and does come out wrong there. On a GPU it wraps around, as it should.
     """
+    if word.device.type == "cuda":
+        product = word * multiplier
+        return (product >> 32) & _WORD, product & _WORD
     upper, lower = (word >> 16) * multiplier, (word & 0xFFFF) * multiplier
     return (upper + (lower >> 16)) >> 16, (((upper & 0xFFFF) << 16) + lower) & _WORD
 
@@ -54,8 +57,9 @@ def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, 
 
 
 def key_of(seed: int, device: torch.device) -> torch.Tensor:
-    """Return a seed of up to 64 bits as the key's two words."""
-    return torch.tensor([seed & _WORD, (seed >> 32) & _WORD], device=device)
+    """Return a seed of up to 64 bits as the key's two words; a GPU need not be waited for."""
+    words = (seed & _WORD, (seed >> 32) & _WORD)
+    return torch.stack([torch.full((), word, dtype=torch.int64, device=device) for word in words])
 
 
 def _box_muller(radius_word: torch.Tensor, angle_word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,6 +4,8 @@ Workers compute and the calling process writes the store, so that workers need n
 that dies is started again by Ray and its shard done again; noise depends on the shard, not on who does it.
 """
 
+import os
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,10 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from rrise.errors import RriseError, SettingError, WorkerError
+from rrise.errors import MismatchError, RriseError, SettingError, WorkerError
 from rrise.models.precision import own_copy
 from rrise.progress import OnProgress
-from rrise.votes.engine import Answers, Execution, VoteEngine
+from rrise.votes.engine import Answers, Execution, ShardInputs, VoteEngine
 from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 from rrise.votes.tuning import choose_execution
@@ -69,6 +71,13 @@ class RayBackend:
     """Ray actors that vote on shards; made by `ray_backend`."""
 
     def __init__(self, store: VoteStore, cluster: Cluster, wishes: dict[str, Any]) -> None:
+        if cluster.device != store.manifest["device"]:
+            raise MismatchError(
+                f"the store is of votes taken on {store.manifest['device']}, and these workers compute on "
+                f"{cluster.device}: make the store with device={cluster.device!r}"
+            )
+        store.prepare()
+        self.smoothing = store.plan.smoothing(store.base, store.sample)
         ray = self._ray = _ray()
         workers = _workers(ray.cluster_resources(), cluster)
         resources = {"num_cpus": cluster.cpus_per_worker, "num_gpus": cluster.gpus_per_worker}
@@ -83,10 +92,16 @@ class RayBackend:
         execution = store.execution(find, **wishes)
         actor = ray.remote(max_restarts=_RETRIES, max_task_retries=_RETRIES, **resources)(_Worker)
         self._actors = [actor.remote(*setting, execution) for _ in range(workers)]
-        self._n = store.plan.n
+        self.plan, self.device_type = store.plan, cluster.device
+        if execution.compiled and not self._get(self._actors[0].state.remote())["compiled"]:
+            warnings.warn(
+                "the base classifier does not compile on the workers: its votes are collected in eager mode",
+                RuntimeWarning,
+                stacklevel=5,
+            )
 
     def answers(
-        self, shards: Iterable[tuple[int, torch.Tensor, str]], on_progress: OnProgress | None = None
+        self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
         """Yield the answers of shards in the order in which workers finish them."""
         waiting = iter(shards)
@@ -102,7 +117,7 @@ class RayBackend:
                 free.append(busy.pop(done))
                 index, answers = self._get(done)
                 if on_progress is not None:
-                    on_progress(len(answers) * self._n)
+                    on_progress(len(answers) * self.plan.n)
                 yield index, answers
 
     def _get(self, reference: Any) -> Any:
@@ -129,6 +144,9 @@ class _Worker:
     ) -> None:
         self.engine = VoteEngine(base.to(device), plan, sample, execution)
 
+    def state(self) -> dict[str, Any]:
+        return {"pid": os.getpid(), "compiled": self.engine.compiled}
+
     def vote(self, index: int, inputs: torch.Tensor, content: str) -> tuple[int, Answers]:
         return next(self.engine.answers([(index, inputs, content)]))
 
@@ -144,13 +162,15 @@ def _workers(resources: dict[str, float], cluster: Cluster) -> int:
     if fitting < 1:
         has = ", ".join(f"{resources.get(kind, 0):g} {kind}s" for kind in shares)
         raise SettingError(f"no worker of {shares} fits into this cluster, which has {has}")
+    if cluster.workers is not None and cluster.workers > fitting:
+        warnings.warn(f"{cluster.workers} workers were asked for, and {fitting:g} fit", stacklevel=5)
     return int(fitting) if cluster.workers is None else min(cluster.workers, int(fitting))
 
 
 def _connect(ray: Any, address: str | None) -> None:
     quiet = {"include_dashboard": False} if address is None else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **quiet)
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **quiet)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         raise SettingError(f"no Ray cluster answers at {address}: {error}") from error
 

@@ -3,7 +3,7 @@
 import hashlib
 import io
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,14 +70,14 @@ def write_shard(place: Place, answers: Answers, classes: int, digests: list[byte
     return file.getvalue()
 
 
-def read_shard(place: Place, content: bytes, *, answers: bool) -> Shard | None:
+def read_shard(place: Place, file: IO[bytes], *, answers: bool) -> Shard | None:
     """Return a shard, or None where it is damaged, or belongs to another store or place.
 
     Answers are read and checked only if asked for; counts and digests are always checked.
     """
     try:
         table = pq.read_table(
-            pa.BufferReader(content),
+            file,
             columns=[*_COUNTS, *(["answers"] if answers else [])],
             page_checksum_verification=True,
             use_threads=False,

@@ -3,9 +3,10 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
+from uuid import uuid4
 
 from rrise.errors import FolderError, SettingError
 from rrise.files import TEMPORARY, write_bytes
@@ -16,6 +17,9 @@ class Storage(Protocol):
 
     def read(self, name: str) -> bytes | None:
         """Return a file's content, or None where there is none."""
+
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file for reading parts of it, or return None where there is none."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file so that a reader sees the old content or the new, never a part."""
@@ -50,6 +54,13 @@ class LocalStorage:
         """Return a file's content, or None where there is none."""
         try:
             return (self.folder / name).read_bytes()
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file for reading parts of it, or return None where there is none."""
+        try:
+            return (self.folder / name).open("rb")
         except (FileNotFoundError, IsADirectoryError):
             return None
 
@@ -88,6 +99,8 @@ class LocalStorage:
                 except BlockingIOError:
                     yield False
                     return
+                except OSError as error:
+                    raise FolderError(f"{self.folder} allows no locks: {error.strerror}") from error
                 if _is_file_at(file.fileno(), path):
                     yield True
                     return
@@ -127,18 +140,29 @@ class RemoteStorage:
             return None
         return content
 
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file for reading parts of it, or return None where there is none."""
+        try:
+            file: IO[bytes] = self._files.open(f"{self._root}/{name}", "rb")
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+        return file
+
     def write(self, name: str, content: bytes) -> None:
         """Write a file under a temporary name, then rename it."""
-        temporary, final = f"{self._root}/{TEMPORARY}{name}", f"{self._root}/{name}"
+        temporary, final = f"{self._root}/{TEMPORARY}{uuid4().hex}-{name}", f"{self._root}/{name}"
         try:
             self._files.makedirs(self._root, exist_ok=True)
             self._files.pipe_file(temporary, content)
             self._files.mv(temporary, final)
         except OSError as error:
+            with suppress(OSError):
+                self._files.rm_file(temporary)
             raise FolderError(f"{name} could not be written to {self.url}: {error}") from error
 
     def names(self) -> set[str]:
         """Return the names of all files."""
+        self._files.invalidate_cache()
         try:
             return {path.rsplit("/", 1)[-1] for path in self._files.ls(self._root, detail=False)}
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Votes on disk, a file a shard: collected once, continued after any interruption, read from then on."""
 
+import io
 import os
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -9,28 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
-from rrise._version import __version__
 from rrise.errors import FolderError, MismatchError, SettingError
 from rrise.files import Json, parse_signed_json, sha256_of_json, signed_json_bytes
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of
 from rrise.progress import OnProgress
 from rrise.votes.array import Smoothing, Votes, count_answers
-from rrise.votes.engine import Answers, Execution, VoteEngine
+from rrise.votes.engine import Answers, Execution, ShardInputs, VoteEngine
 from rrise.votes.inputs import ShardedInputs
+from rrise.votes.manifest import FORMAT, MANIFEST, check_same_manifest, read_manifest, write_manifest
 from rrise.votes.plan import SHARD, VotePlan, whole_number
 from rrise.votes.shards import Place, Shard, read_shard, write_shard
 from rrise.votes.storage import Storage, storage_at
 from rrise.votes.tuning import choose_execution
 
-FORMAT = 2
-MANIFEST = "manifest.json"
 EXECUTION = "execution.json"
 _PAUSE = 0.2
 """Seconds between looks at shards that other processes are working on."""
@@ -41,10 +38,17 @@ Location = str | os.PathLike[str]
 class Backend(Protocol):
     """What computes the answers of shards: a `VoteEngine` here, or workers elsewhere."""
 
+    plan: VotePlan
+    smoothing: Smoothing
+
+    @property
+    def device_type(self) -> str:
+        """Where it computes."""
+
     def answers(
-        self, shards: Iterable[tuple[int, torch.Tensor, str]], on_progress: OnProgress | None = None
+        self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Take shards as number, inputs and fingerprint; yield number and answers, in any order."""
+        """Vote on shards, and yield number and answers of each, in any order."""
 
 
 class VoteStore:
@@ -94,24 +98,17 @@ class VoteStore:
     def prepare(self) -> None:
         """Open the store, or create it; one of other votes is a `MismatchError`."""
         with self.storage.claim(MANIFEST, wait=True):
-            content = self.storage.read(MANIFEST)
-            if content is None:
-                made = {"manifest": self.manifest, "versions": _versions()}
-                self.storage.write(MANIFEST, signed_json_bytes(made))
+            found = read_manifest(self.storage)
+            if found is None:
+                write_manifest(self.storage, self.manifest)
                 return
-        found = _read_manifest(content, self.storage)
-        check_same_manifest(found["manifest"], self.manifest, str(self.storage))
-        others = {name: value for name, value in found["versions"].items() if _versions().get(name) != value}
-        if others:
-            warnings.warn(
-                f"the votes in {self.storage} were begun with other versions ({others}) than these "
-                f"({ {name: _versions().get(name) for name in others} }): rounding may differ between shards",
-                stacklevel=2,
-            )
+        check_same_manifest(found.manifest, self.manifest, str(self.storage))
+        found.warn_of_other_versions(str(self.storage))
 
     def missing(self) -> list[int]:
         """Return the numbers of the shards that are not there or damaged."""
         names = self.storage.names()
+        self._intact.clear()
         return [
             index
             for index in range(self.inputs.shards)
@@ -133,8 +130,14 @@ class VoteStore:
         with self.storage.claim(EXECUTION, wait=True):
             content = self.storage.read(EXECUTION)
             if content is not None:
-                found = parse_signed_json(content, f"{self.storage}/{EXECUTION}")
-                return Execution(**{**found["execution"], **given})
+                found = parse_signed_json(content, f"{self.storage}/{EXECUTION}")["execution"]
+                if changed := {name: wish for name, wish in given.items() if found.get(name) != wish}:
+                    warnings.warn(
+                        f"the votes in {self.storage} were begun with {found} and go on with {changed}: "
+                        f"rounding may differ between shards",
+                        stacklevel=3,
+                    )
+                return Execution(**{**found, **given})
             chosen = find(given) if find else self._find_execution(given)
             self.storage.write(EXECUTION, signed_json_bytes({"execution": asdict(chosen)}))
             return chosen
@@ -147,6 +150,7 @@ class VoteStore:
         *,
         batch_size: int | None = None,
         compiled: bool | None = None,
+        freezing: bool | None = None,
         backend: Backend | None = None,
         on_progress: OnProgress | None = None,
         on_shards: OnProgress | None = None,
@@ -163,11 +167,22 @@ class VoteStore:
         report.shards(self.inputs.shards - len(missing))
         if missing:
             if backend is None:
-                execution = self.execution(batch_size=batch_size, compiled=compiled)
+                execution = self.execution(batch_size=batch_size, compiled=compiled, freezing=freezing)
                 backend = VoteEngine(self.base, self.plan, self.sample, execution)
+            self._check(backend)
             self._fill(missing, backend, report)
         shards = [self._intact[index] for index in range(self.inputs.shards)]
         return _together(shards, self.smoothing, self.plan.stream)
+
+    def _check(self, backend: Backend) -> None:
+        """Refuse a back end that votes for something else, or a base that was changed meanwhile."""
+        self.smoothing.check_same(backend.smoothing, "this store", "what computes its votes")
+        for what, mine, theirs in (
+            ("plan", self.plan, backend.plan),
+            ("device", self.manifest["device"], backend.device_type),
+        ):
+            if mine != theirs:
+                raise MismatchError(f"the votes in {self.storage} have {what} {mine}, not {theirs}")
 
     def _fill(self, missing: list[int], backend: Backend, report: "_Report") -> None:
         todo = set(missing)
@@ -194,7 +209,7 @@ class VoteStore:
             claim = ExitStack()
             if not claim.enter_context(self.storage.claim(name)):
                 claim.close()
-            elif self.storage.read(name) is not None and self._is_intact(index):
+            elif self._is_intact(index):
                 claim.close()
                 todo.discard(index)
                 report.passes(self.passes_of(index))
@@ -212,7 +227,7 @@ class VoteStore:
             raise FolderError(
                 f"{error}; finished shards are kept, and the same command goes on there"
             ) from error
-        shard = read_shard(place, content, answers=False)
+        shard = read_shard(place, io.BytesIO(content), answers=False)
         if shard is None:
             raise FolderError(f"{place.name} does not read back as it was written")
         self._intact[index] = shard
@@ -224,8 +239,7 @@ class VoteStore:
     def _is_intact(self, index: int) -> bool:
         """Read a shard with all it holds, and remember its counts if they can be trusted."""
         place = self._place(index)
-        content = self.storage.read(place.name)
-        shard = None if content is None else read_shard(place, content, answers=True)
+        shard = _read(self.storage, place, answers=True)
         if shard is None:
             return False
         self._intact[index] = replace(shard, answers=None)
@@ -252,10 +266,10 @@ def read_votes(location: Location, n: int | None = None) -> Votes:
     These are the votes that a collection for that `n` would have given.
     """
     storage = storage_at(location)
-    content = storage.read(MANIFEST)
-    if content is None:
+    found = read_manifest(storage)
+    if found is None:
         raise FolderError(f"expected votes in {storage}, but there is no {MANIFEST}")
-    manifest = _read_manifest(content, storage)["manifest"]
+    manifest = found.manifest
     inputs, size, all_n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
     if n is not None and not 1 <= whole_number(n, "n") <= all_n:
         raise SettingError(f"expected n from 1 to {all_n}, the number of votes in {storage}; got {n}")
@@ -263,8 +277,7 @@ def read_votes(location: Location, n: int | None = None) -> Votes:
 
     def read(index: int) -> Shard:
         place = Place(identity, index, min(size, inputs - index * size), all_n)
-        content = storage.read(place.name)
-        shard = None if content is None else read_shard(place, content, answers=part)
+        shard = _read(storage, place, answers=part)
         if shard is None:
             raise FolderError(f"the votes in {storage} are incomplete: {place.name} is missing or damaged")
         if shard.answers is None:
@@ -278,29 +291,12 @@ def read_votes(location: Location, n: int | None = None) -> Votes:
     )
 
 
-def check_same_manifest(found: Json, wanted: Json, where: str) -> None:
-    """Refuse a store collected for something else, naming the first field that differs."""
-    for name, value in _flat(wanted).items():
-        other = _flat(found).get(name)
-        if other != value:
-            raise MismatchError(f"the votes in {where} have {name} = {other!r}, not {value!r}")
-
-
-def _flat(manifest: Json) -> Json:
-    return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
-
-
-def _read_manifest(content: bytes, storage: Storage) -> Json:
-    found = parse_signed_json(content, f"{storage}/{MANIFEST}")
-    if found.get("manifest", found).get("format") != FORMAT:
-        got = found.get("manifest", found).get("format")
-        raise FolderError(f"the votes in {storage} have format {got!r}, and this version reads {FORMAT}")
-    return found
-
-
-def _versions() -> dict[str, str]:
-    libraries = {name: version(name) for name in ("torch", "numpy", "pyarrow")}
-    return {"rrise": __version__, "python": platform.python_version(), **libraries}
+def _read(storage: Storage, place: Place, *, answers: bool) -> Shard | None:
+    file = storage.open(place.name)
+    if file is None:
+        return None
+    with file:
+        return read_shard(place, file, answers=answers)
 
 
 def _together(shards: list[Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:

@@ -18,7 +18,7 @@ COMPILE_FROM = 60.0
 _SMALL_JOB = 100_000
 """Passes below which nothing is tried out."""
 _DEFAULT_BATCH = {"cpu": 256, "cuda": 2048}
-_CANDIDATES = {"cpu": (64, 128, 256, 512, 1024, 2048), "cuda": (64, 256, 1024, 2048, 4096, 8192)}
+_CANDIDATES = {"cpu": (16, 64, 128, 256, 512, 1024, 2048), "cuda": (16, 64, 256, 1024, 2048, 4096, 8192)}
 _LONG_BATCH = 0.5
 """Seconds a batch may take before larger ones are no longer tried."""
 _WORTH_IT = 1.03

@@ -1,0 +1,73 @@
+"""What a vote store is of, as its `manifest.json` says it."""
+
+import platform
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow
+import torch
+
+from rrise._version import __version__
+from rrise.errors import FolderError, MismatchError
+from rrise.files import Json, parse_signed_json, signed_json_bytes
+from rrise.votes.storage import Storage
+
+FORMAT = 2
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class FoundManifest:
+    """A manifest, and the versions that wrote it."""
+
+    manifest: Json
+    versions: dict[str, str]
+
+    def warn_of_other_versions(self, where: str) -> None:
+        """Warn if a store was begun with other versions than these."""
+        here = _versions()
+        then = {name: value for name, value in self.versions.items() if here.get(name) != value}
+        if then:
+            now = {name: here.get(name) for name in then}
+            warnings.warn(
+                f"the votes in {where} were begun with other versions ({then}) than these ({now}): rounding "
+                f"may differ between shards",
+                stacklevel=4,
+            )
+
+
+def write_manifest(storage: Storage, manifest: Json) -> None:
+    """Write the manifest of a new store."""
+    storage.write(MANIFEST, signed_json_bytes({"manifest": manifest, "versions": _versions()}))
+
+
+def read_manifest(storage: Storage) -> FoundManifest | None:
+    """Read a store's manifest, or return None where there is none."""
+    content = storage.read(MANIFEST)
+    if content is None:
+        return None
+    found = parse_signed_json(content, f"{storage}/{MANIFEST}")
+    manifest = found.get("manifest", found)
+    if manifest.get("format") != FORMAT:
+        raise FolderError(
+            f"the votes in {storage} have format {manifest.get('format')!r}, and this version reads {FORMAT}"
+        )
+    return FoundManifest(manifest, found["versions"])
+
+
+def check_same_manifest(found: Json, wanted: Json, where: str) -> None:
+    """Refuse a store collected for something else, naming the first field that differs."""
+    for name, value in _flat(wanted).items():
+        other = _flat(found).get(name)
+        if other != value:
+            raise MismatchError(f"the votes in {where} have {name} = {other!r}, not {value!r}")
+
+
+def _flat(manifest: Json) -> Json:
+    return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
+
+
+def _versions() -> dict[str, str]:
+    libraries = {library.__name__: str(library.__version__) for library in (torch, np, pyarrow)}
+    return {"rrise": __version__, "python": platform.python_version(), **libraries}
