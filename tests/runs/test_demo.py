@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +115,14 @@ def test_training_all_weights_and_the_papers_score_work_too(tmp_path: Path) -> N
 def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     command = [sys.executable, "-m", "rrise", "demo", "--quick", "--out", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a background job ignores the signal, and its children with it
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
     deadline = time.monotonic() + 120
     while not (folder / "votes" / "train" / "manifest.json").exists():
         assert time.monotonic() < deadline
