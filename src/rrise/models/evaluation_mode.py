@@ -1,7 +1,7 @@
 """Run a module as it is certified: evaluation mode, no gradients, and left as it was found."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 
 import torch
@@ -16,11 +16,16 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad(), torch.autocast(device_of(module).type, enabled=False):
+        with torch.no_grad(), _no_autocast(device_of(module).type):
             yield
     finally:
         for part, training in modes:
             part.training = training
+
+
+def _no_autocast(device: str) -> AbstractContextManager[object]:
+    available = torch.amp.is_autocast_available(device)
+    return torch.autocast(device, enabled=False) if available else nullcontext()
 
 
 def precision_of(module: nn.Module) -> torch.dtype:
