@@ -76,12 +76,9 @@ def read_shard(place: Place, file: IO[bytes], *, answers: bool) -> Shard | None:
     Answers are read and checked only if asked for; counts and digests are always checked.
     """
     try:
-        table = pq.read_table(
-            file,
-            columns=[*_COUNTS, *(["answers"] if answers else [])],
-            page_checksum_verification=True,
-            use_threads=False,
-        )
+        columns = [*_COUNTS, *(["answers"] if answers else [])]
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        table = parquet.read(columns=columns, use_threads=False)
         metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         votes = table.column("votes").combine_chunks()
         counts = votes.flatten().to_numpy().reshape(place.inputs, -1)
