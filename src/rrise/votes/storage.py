@@ -81,9 +81,11 @@ class LocalStorage:
         """Hold a lock on the name, or yield False if another process does."""
         path = self.folder / f"{TEMPORARY}{name}.claim"
         with self._locked(path, wait) as mine:
-            yield mine
-            if mine:
-                path.unlink(missing_ok=True)
+            try:
+                yield mine
+            finally:
+                if mine:
+                    path.unlink(missing_ok=True)
 
     @contextmanager
     def _locked(self, path: Path, wait: bool) -> Iterator[bool]:
