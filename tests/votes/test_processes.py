@@ -133,8 +133,9 @@ def test_a_claim_is_exclusive_and_ends_with_its_block(tmp_path: Path) -> None:
     first, second = LocalStorage(tmp_path), LocalStorage(tmp_path)
     with first.claim("x") as mine, second.claim("x") as also_mine, second.claim("y") as other:
         assert (mine, also_mine, other) == (True, False, True)
-    with pytest.raises(KeyboardInterrupt), second.claim("x") as now_mine:
+    with second.claim("x") as now_mine:
         assert now_mine
+    with pytest.raises(KeyboardInterrupt), second.claim("x"):
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir()), "an interrupt leaves nothing behind"
 
