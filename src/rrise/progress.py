@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -27,13 +26,14 @@ def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator
 @contextmanager
 def vote_bar(console: Console, what: str, passes: int, shards: int) -> VoteProgress:
     """Show a bar of passes and of stored shards, and give the two functions that advance it."""
-    stored = count()
+    stored = 0
     with _bar(console, "passes") as progress:
-        task = progress.add_task(what, total=passes, shards=f"{next(stored)}/{shards} shards")
+        task = progress.add_task(what, total=passes, shards=f"0/{shards} shards")
 
         def store(amount: int) -> None:
-            for _ in range(amount):
-                progress.update(task, shards=f"{next(stored)}/{shards} shards")
+            nonlocal stored
+            stored += amount
+            progress.update(task, shards=f"{stored}/{shards} shards")
 
         yield lambda amount: progress.advance(task, amount), store
 

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,6 @@ def collect(
 ) -> Votes:
     """Collect the votes of a recipe, here or on a cluster; `log` gets JSON lines instead of a bar."""
     store = _store(recipe, cluster)
-    store.prepare()
     totals = len(store.inputs) * recipe.n, store.inputs.shards
     with _backend(store, cluster, recipe.wishes()) as backend:
         bar = vote_log(log, *totals) if log else vote_bar(console, f"votes of {recipe.split}", *totals)
@@ -109,10 +108,11 @@ def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
 
 @contextmanager
 def _backend(store: VoteStore, cluster: Cluster | None, wishes: dict[str, Any]) -> Iterator[Any]:
-    with (
-        nullcontext() if cluster is None or store.finished() else ray_backend(store, cluster, **wishes) as it
-    ):
-        yield it
+    if cluster is None or store.finished():
+        yield None
+    else:
+        with ray_backend(store, cluster, **wishes) as backend:
+            yield backend
 
 
 def _range(value: Any) -> InputRange:

@@ -34,6 +34,7 @@ from rrise.models.evaluation_mode import (
 )
 from rrise.models.precision import at_precision, matrix_products, own_copy
 from rrise.progress import OnProgress
+from rrise.votes.inputs import ShardInputs
 from rrise.votes.noise import key_of, standard_normal
 from rrise.votes.plan import SHARD, VotePlan, whole_number
 
@@ -41,8 +42,6 @@ _NAN = -1
 
 Answers = NDArray[Any]
 """The class of every noisy copy, `[inputs, n]`, in the order of the draws; the smallest integer type."""
-ShardInputs = tuple[int, torch.Tensor, str]
-"""A shard to vote on: its number, its inputs, and their fingerprint."""
 Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -68,9 +67,9 @@ class VoteEngine:
 
     def __init__(self, base: nn.Module, plan: VotePlan, sample: torch.Tensor, execution: Execution) -> None:
         self.plan, self.execution = plan, execution
-        self.smoothing = plan.smoothing(base, sample)
         self.shape = tuple(sample.shape[1:])
         module = at_precision(base, plan.precision)
+        self.smoothing = plan.smoothing(module, sample)
         self.precision = self.smoothing.precision
         self.channels_last = sample.ndim == 4 and _convolves(module)
         if self.channels_last:
@@ -100,10 +99,8 @@ class VoteEngine:
     def with_batch_size(self, batch_size: int) -> "VoteEngine":
         """Return the same engine for another batch size, in eager mode."""
         other = copy.copy(self)
-        other.execution, other._compiled = (
-            replace(self.execution, batch_size=batch_size, compiled=False),
-            None,
-        )
+        other.execution = replace(self.execution, batch_size=batch_size, compiled=False)
+        other._compiled = None
         return other
 
     def with_n(self, n: int) -> "VoteEngine":

@@ -11,6 +11,9 @@ from rrise.data.inputs import InputRange, as_inputs, input_digests
 from rrise.errors import InputError
 from rrise.votes.plan import SHARD
 
+ShardInputs = tuple[int, torch.Tensor, str]
+"""A shard to vote on: its number, its inputs, and their fingerprint."""
+
 
 class ShardedInputs:
     """Inputs in shards of `SHARD`, in their order.
@@ -43,8 +46,8 @@ class ShardedInputs:
         """Return the inputs of a shard as float32."""
         return self._read(index * SHARD, (index + 1) * SHARD)
 
-    def numbered(self, indices: Iterable[int] | None = None) -> Iterator[tuple[int, torch.Tensor, str]]:
-        """Yield shards, all or those asked for, as number, inputs and fingerprint."""
+    def numbered(self, indices: Iterable[int] | None = None) -> Iterator[ShardInputs]:
+        """Yield shards, all or those asked for."""
         for index in range(self.shards) if indices is None else indices:
             shard = self.shard(index)
             if input_digests(shard) != self.shard_digests(index):

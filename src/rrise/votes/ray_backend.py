@@ -18,7 +18,8 @@ from torch import nn
 from rrise.errors import MismatchError, RriseError, SettingError, WorkerError
 from rrise.models.precision import own_copy
 from rrise.progress import OnProgress
-from rrise.votes.engine import Answers, Execution, ShardInputs, VoteEngine
+from rrise.votes.engine import Answers, Execution, VoteEngine
+from rrise.votes.inputs import ShardInputs
 from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 from rrise.votes.tuning import choose_execution
@@ -56,6 +57,12 @@ def ray_backend(store: VoteStore, cluster: Cluster, **wishes: Any) -> Iterator["
 
     `wishes` (batch_size, compiled, freezing) say how to compute, as for `store.execution`.
     """
+    if cluster.device != store.manifest["device"]:
+        raise MismatchError(
+            f"the store is of votes taken on {store.manifest['device']}, and these workers compute on "
+            f"{cluster.device}: make the store with device={cluster.device!r}"
+        )
+    store.prepare()
     ray = _ray()
     connected = not ray.is_initialized()
     if connected:
@@ -71,12 +78,6 @@ class RayBackend:
     """Ray actors that vote on shards; made by `ray_backend`."""
 
     def __init__(self, store: VoteStore, cluster: Cluster, wishes: dict[str, Any]) -> None:
-        if cluster.device != store.manifest["device"]:
-            raise MismatchError(
-                f"the store is of votes taken on {store.manifest['device']}, and these workers compute on "
-                f"{cluster.device}: make the store with device={cluster.device!r}"
-            )
-        store.prepare()
         self.smoothing = store.plan.smoothing(store.base, store.sample)
         ray = self._ray = _ray()
         workers = _workers(ray.cluster_resources(), cluster)

@@ -20,8 +20,8 @@ from rrise.files import Json, parse_signed_json, sha256_of_json, signed_json_byt
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of
 from rrise.progress import OnProgress
 from rrise.votes.array import Smoothing, Votes, count_answers
-from rrise.votes.engine import Answers, Execution, ShardInputs, VoteEngine
-from rrise.votes.inputs import ShardedInputs
+from rrise.votes.engine import Answers, Execution, VoteEngine
+from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.manifest import FORMAT, MANIFEST, check_same_manifest, read_manifest, write_manifest
 from rrise.votes.plan import SHARD, VotePlan, whole_number
 from rrise.votes.shards import Place, Shard, read_shard, write_shard
