@@ -44,7 +44,6 @@ def test_an_architecture_by_name_with_weights_from_a_file(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_papers_architectures(name: str) -> None:
-    pytest.importorskip("timm")
     module = build_model(name, seed=0, classes=13).eval()
     with torch.no_grad():
         assert module(torch.rand(2, *SHAPES[name])).shape == (2, 13)
@@ -53,7 +52,6 @@ def test_the_papers_architectures(name: str) -> None:
 
 
 def test_sizes_of_the_papers_architectures() -> None:
-    pytest.importorskip("timm")
     millions = {
         name: sum(weight.numel() for weight in build_model(name, seed=0).parameters()) / 1e6
         for name in SHAPES
@@ -65,7 +63,6 @@ def test_sizes_of_the_papers_architectures() -> None:
 
 
 def test_any_of_timms_architectures() -> None:
-    pytest.importorskip("timm")
     module = load_base("timm:resnet10t", "random", {"num_classes": 6}).eval()
     with torch.no_grad():
         assert module(torch.rand(2, 3, 32, 32)).shape == (2, 6)
