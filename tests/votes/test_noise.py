@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from rrise.votes.noise import key_of, philox, standard_normal
+from rrise.votes.noise import _four_by_four, _number_by_number, key_of, philox, standard_normal
 
 CPU = torch.device("cpu")
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
@@ -64,6 +64,12 @@ def test_a_number_depends_on_its_place_alone() -> None:
 def test_any_size_of_input(size: int) -> None:
     numbers = standard_normal(key_of(1, CPU), torch.arange(9), torch.arange(9), size)
     assert numbers.shape == (9, size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12, 64])
+def test_the_form_for_compiled_gpu_code_gives_the_same_numbers(size: int) -> None:
+    key, draw, owner = key_of(7, CPU), torch.arange(6) // 2, torch.arange(6) % 2
+    assert torch.equal(_number_by_number(key, draw, owner, size), _four_by_four(key, draw, owner, size))
 
 
 def test_numbers_are_normal_to_the_tails() -> None:

@@ -50,10 +50,31 @@ def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, 
     Row i depends on the key (two 32-bit words), `draw[i]` and `owner[i]` alone: the same three give the same
     row. The numbers reach 6.7 standard deviations; beyond lies a share of 2e-11.
     """
+    if key.device.type == "cuda" and torch.compiler.is_compiling():
+        return _number_by_number(key, draw, owner, size)
+    return _four_by_four(key, draw, owner, size)
+
+
+def _four_by_four(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
+    """Draw the words of four numbers at once, and lay the four kinds of numbers side by side."""
     quads = torch.arange((size + 3) // 4, device=key.device)[None, :]
     words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
     numbers = [number for pair in (words[:2], words[2:]) for number in _box_muller(*pair)]
     return torch.cat(numbers, dim=1)[:, :size]
+
+
+def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
+    """Return the same numbers, each drawn by itself.
+
+    A compiler for GPUs makes one expression per number of the whole, and would draw all words of a
+    concatenation for each of its four parts: four times this work.
+    """
+    place = torch.arange(size, device=key.device)[None, :]
+    quarter = (size + 3) // 4
+    kind, quads = place // quarter, place % quarter
+    words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
+    cosine, sine = _box_muller(*(torch.where(kind < 2, words[i], words[i + 2]) for i in (0, 1)))
+    return torch.where(kind % 2 == 0, cosine, sine)
 
 
 def key_of(seed: int, device: torch.device) -> torch.Tensor:
