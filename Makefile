@@ -55,6 +55,8 @@ bench: $(VENV)/.installed-dev
 	@$(PIP) -e '.[benchmark]'
 	@$(BIN)/python benchmarks/foundation.py
 	@$(BIN)/python benchmarks/votes.py
+	@$(BIN)/python benchmarks/training.py
+	@$(BIN)/python benchmarks/fresh_votes.py
 
 picture: $(VENV)/.installed
 	@cp runs/demo/evaluation/summary.png docs/images/demo.png

@@ -23,9 +23,9 @@ from machine import best_of, hardware, import_seconds
 from rrise.data.catalogue import load_digits
 from rrise.evaluation.report import comparison_rows
 from rrise.models.catalogue import build_model
-from rrise.runs import demo as demo_module
-from rrise.runs.demo import run_demo
-from rrise.runs.settings import DemoSettings
+from rrise.runs import run as run_module
+from rrise.runs.pipeline import run_recipe
+from rrise.runs.recipe import read_recipe
 from rrise.votes.collect import collect_votes
 
 RESULTS = Path(__file__).parent / "results"
@@ -45,8 +45,9 @@ def bounds() -> dict[str, float]:
 
 
 def demo(folder: Path) -> tuple[dict[str, object], rrise.Certifier]:
+    recipe = read_recipe("digits")
     steps: dict[str, float] = {}
-    original = demo_module.progress_bar
+    original = run_module.progress_bar
 
     @contextmanager
     def timed(console: Console, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
@@ -55,14 +56,14 @@ def demo(folder: Path) -> tuple[dict[str, object], rrise.Certifier]:
             yield advance
         steps[what] = time.perf_counter() - start
 
-    demo_module.progress_bar = timed
+    run_module.progress_bar = timed
     start = time.perf_counter()
-    evaluation = run_demo(folder, DemoSettings(), Console(quiet=True))
+    evaluation = run_recipe(folder, recipe, Console(quiet=True))
     total = time.perf_counter() - start
     start = time.perf_counter()
-    run_demo(folder, DemoSettings(), Console(quiet=True))
+    run_recipe(folder, recipe, Console(quiet=True))
     again = time.perf_counter() - start
-    demo_module.progress_bar = original
+    run_module.progress_bar = original
     results = {
         "seconds": total,
         "seconds_training_and_voting": sum(steps.values()),
@@ -75,8 +76,7 @@ def demo(folder: Path) -> tuple[dict[str, object], rrise.Certifier]:
 
 
 def certificates(certifier: rrise.Certifier) -> dict[str, float]:
-    digits = load_digits()
-    images = digits.inputs(np.arange(256))
+    images = load_digits().inputs(np.arange(256))
     network = build_model("small-convnet", seed=0).eval()
     rows: dict[str, float] = {}
     with torch.inference_mode():

@@ -9,7 +9,6 @@ import torch
 
 import rrise
 from rrise.certifiers.surrogate import Certifier
-from rrise.runs.settings import DemoSettings
 from tests.closed_forms import HalfSpace
 
 hypothesis.settings.register_profile("rrise", deadline=None, derandomize=True)
@@ -48,8 +47,9 @@ def quick_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the demo on a smaller setting."""
     from rich.console import Console
 
-    from rrise.runs.demo import run_demo
+    from rrise.runs.pipeline import run_recipe
+    from rrise.runs.recipe import read_recipe
 
     folder = tmp_path_factory.mktemp("runs") / "demo"
-    run_demo(folder, DemoSettings.quick(), Console(quiet=True))
+    run_recipe(folder, read_recipe("digits", "quick"), Console(quiet=True))
     return folder

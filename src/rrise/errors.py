@@ -4,6 +4,9 @@ Every error is a `ValueError`, so that callers need not know these names; the co
 the sentence and exits with code 2.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class RriseError(ValueError):
     """Base of every error that a user can cause and mend."""
@@ -27,3 +30,13 @@ class FolderError(RriseError):
 
 class WorkerError(RriseError):
     """A worker on another machine or in another process that failed for good."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests the nearest known name, or nothing.
+
+    >>> did_you_mean("epoch", ["epochs", "seed"])
+    ': did you mean epochs?'
+    """
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {near[0]}?" if near else ""

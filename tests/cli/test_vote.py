@@ -11,6 +11,7 @@ import rrise
 from rrise.models.catalogue import build_model
 from rrise.models.folder import save_model
 
+DIGITS = Path(rrise.__file__).parent / "recipes" / "digits.toml"
 SETTINGS = ["--sigma", "0.25", "--n", "50", "--seed", "3"]
 SMALL = ["--base", "small-convnet", "--weights", "random", "--data", "digits", *SETTINGS]
 
@@ -101,13 +102,17 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
     [
         ([], "expected base, data, sigma, n: in the recipe's [votes], or as an option"),
         (["no-such.toml"], "no-such.toml is not a readable recipe"),
+        ([DIGITS], "digits.toml is the recipe of a whole run: collect its votes with rrise run"),
         (["--base", "small-convnet", "--data", "digits", *SETTINGS], "expected weights for small-convnet"),
         (["--base", "vgg", "--weights", "random", "--data", "digits", *SETTINGS], "an architecture out of"),
         (["--base", "timm:no-such", "--weights", "random", "--data", "digits", *SETTINGS], "timm knows no"),
         (["--base", "no.such:thing", "--data", "digits", *SETTINGS], "no.such:thing cannot be imported"),
         (["--base", "os:getcwd", "--data", "digits", *SETTINGS], "to give a torch.nn.Module, got a str"),
-        (["--base", "torch.nn:Identity", "--data", "x.bin", *SETTINGS], "expected data as digits, FILE.npy"),
-        (["--base", "torch.nn:Identity", "--data", "npz:x.npz", *SETTINGS], "x.npz cannot be read"),
+        (
+            ["--base", "torch.nn:Identity", "--data", "x.bin", *SETTINGS],
+            "tiny-imagenet, FILE.npy, npz:FILE or a folder",
+        ),
+        (["--base", "torch.nn:Identity", "--data", "npz:x.npz", *SETTINGS], "there is no file x.npz"),
         (["--base", "x", "--backend", "slurm"], "a back end out of local, ray; got 'slurm'"),
         (["--base", "x", "--workers", "2"], "--workers is for --backend ray"),
         (["--base", "x", "--log", "xml"], "a log out of bar, json; got 'xml'"),

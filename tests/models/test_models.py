@@ -105,14 +105,14 @@ def test_finds_the_head_or_asks_for_its_name() -> None:
 def test_features_are_what_enters_the_head_and_refused_where_more_follows() -> None:
     inputs = torch.rand(10, 4)
     plain = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
-    features = features_before(plain, plain[2], inputs, batch_size=4)
+    features = features_before(plain, plain[2], inputs.split(4))
     assert features is not None
     torch.testing.assert_close(plain[2](features), plain(inputs))
     more = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 3), nn.Softplus()).eval()
-    assert features_before(more, more[1], inputs, batch_size=4) is None
+    assert features_before(more, more[1], inputs.split(4)) is None
     twice = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     twice.append(twice[0])
-    assert features_before(twice.eval(), twice[0], inputs, batch_size=4) is None
+    assert features_before(twice.eval(), twice[0], inputs.split(4)) is None
 
 
 def test_evaluating_restores_every_mode() -> None:
@@ -167,7 +167,7 @@ def test_a_constant_logit_does_not_hide_batch_statistics_and_infinity_is_no_alar
 
 def test_torchvision_and_timm_import_beside_any_torch() -> None:
     code = (
-        "from rrise.models.torchvision_import import import_torchvision as t; m = t(); assert t() is m; "
+        "from rrise.torchvision_import import import_torchvision as t; m = t(); assert t() is m; "
         "import timm; from torchvision.transforms import v2; print(m.__version__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

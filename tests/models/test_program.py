@@ -80,7 +80,7 @@ def test_a_program_computes_what_the_module_does(name: str) -> None:
     ["resnet18", "efficientnet_b0", pytest.param("vit_tiny_patch16_224", marks=pytest.mark.slow)],
 )
 def test_timm_models_are_programs(architecture: str) -> None:
-    from rrise.models.torchvision_import import import_torchvision
+    from rrise.torchvision_import import import_torchvision
 
     import_torchvision()
     import timm

@@ -1,4 +1,3 @@
-import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -7,34 +6,11 @@ import torch
 from torch import nn
 
 import rrise
-from rrise.training.base import train_base
-from rrise.training.loop import TrainingSettings, train
+from rrise.data.sources import Pixels
 from tests.closed_forms import HalfSpace
+from tests.training.networks import ScalesItsHead, TwoLayers, seeded
 
 SIGMA = 0.25
-
-
-class TwoLayers(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(4, 16), nn.Tanh())
-        self.top = nn.Linear(16, 2)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.top(self.body(inputs))
-
-
-class ScalesItsHead(TwoLayers):
-    """More follows after the head, so features cannot stand in for the network."""
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return 2 * super().forward(inputs)
-
-
-def seeded(kind: type[nn.Module]) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return kind()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +30,7 @@ def test_learns_the_true_smoothed_probabilities(
     assert np.abs(predicted - truth).mean() < 0.02 < np.abs(untrained - truth).mean()
 
 
-@pytest.mark.parametrize("strategy", ["head", "all"])
+@pytest.mark.parametrize("strategy", ["head", "all", "all-random"])
 def test_starts_from_the_base_and_leaves_it_as_it_was(
     strategy: str, uniform: np.ndarray, half_space: HalfSpace
 ) -> None:
@@ -65,7 +41,7 @@ def test_starts_from_the_base_and_leaves_it_as_it_was(
     assert rrise.fingerprint(base) == before == surrogate.base_fingerprint
     assert all(parameter.requires_grad for parameter in base.parameters())
     body_moved = not torch.equal(surrogate.network.body[0].weight, base.body[0].weight)
-    assert body_moved == (strategy == "all")
+    assert body_moved == (strategy != "head")
     assert not torch.equal(surrogate.network.top.weight, base.top.weight)
     assert len(surrogate.history.epochs) == 3
 
@@ -97,6 +73,17 @@ def test_a_head_that_more_follows_after_is_trained_inside_the_network(uniform: n
     votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=50)
     surrogate = rrise.train_surrogate(base, uniform, votes, epochs=2, head="top")
     assert torch.equal(surrogate.network.body[0].weight, base.body[0].weight)
+    assert surrogate.training_passes > len(uniform)
+
+
+def test_what_follows_a_head_that_starts_at_zero_is_noticed(uniform: np.ndarray) -> None:
+    base = seeded(ScalesItsHead)
+    votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=50)
+    start = seeded(ScalesItsHead)
+    with torch.no_grad():
+        start.top.weight.zero_()
+        start.top.bias.zero_()
+    surrogate = rrise.train_surrogate(base, uniform, votes, network=start, head="top", epochs=1)
     assert surrogate.training_passes > len(uniform)
 
 
@@ -147,7 +134,7 @@ def test_votes_of_other_inputs_are_refused(
 
 
 def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
-    from rrise.models.torchvision_import import import_torchvision
+    from rrise.torchvision_import import import_torchvision
 
     import_torchvision()
     import timm
@@ -164,7 +151,7 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"strategy": "tail"}, "a strategy out of head, all; got 'tail'"),
+        ({"strategy": "tail"}, "a strategy out of head, all, all-random; got 'tail'"),
         ({"votes": np.ones((600, 3), int)}, "votes over 2 classes, got 3"),
         ({"votes": np.ones((599, 2), int)}, "each of the 600 inputs, got 599 rows"),
         ({"votes": np.ones((600, 2))}, "votes as whole numbers"),
@@ -179,6 +166,9 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
             {"input_range": (0, 1)},
             r"input range \(0\.0, 1\.0\) here, None there",
         ),
+        ({"objective": "jensen"}, "cross-entropy, jensen-shannon; got 'jensen': did you mean jensen-shannon"),
+        ({"network": nn.Linear(4, 3)}, "a network of 2 classes, as the base classifier; got 3"),
+        ({"network": "net"}, r"expected the network to be a torch\.nn\.Module, got a str"),
         ({"validation_share": 1.0}, "share strictly between 0 and 1"),
     ],
 )
@@ -197,39 +187,81 @@ def test_a_last_batch_of_one_does_not_break_batch_norm(uniform: np.ndarray) -> N
     rrise.train_surrogate(base, inputs, votes, strategy="all", epochs=2, batch_size=32)
 
 
-def test_a_loss_that_is_not_finite_stops_with_a_sentence() -> None:
-    net = nn.Linear(2, 2)
-    with pytest.raises(ValueError, match="the loss became nan in epoch 1"):
-        train(
-            net,
-            list(net.parameters()),
-            size=4,
-            loss_of=lambda batch: net(torch.full((len(batch), 2), torch.nan)).sum(),
-            measure=lambda: {"error": 0.0},
-            select_by="error",
-            settings=TrainingSettings(2, 0.1),
-        )
+def test_the_three_strategies_start_where_they_say(uniform: np.ndarray) -> None:
+    base = seeded(TwoLayers)
+    votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=50)
+    still = {"epochs": 1, "learning_rate": 1e-12}
+
+    def distance(strategy: str, seed: int = 0) -> float:
+        surrogate = rrise.train_surrogate(base, uniform, votes, strategy=strategy, seed=seed, **still)
+        return float((surrogate.network.body[0].weight - base.body[0].weight.detach()).abs().max())
+
+    assert distance("head") == 0
+    assert distance("all") < 1e-6
+    assert distance("all-random") > 0.1
+    assert distance("all-random", seed=1) != distance("all-random")
 
 
-def test_base_classifier_learns_under_noise_and_keeps_its_best_epoch() -> None:
-    rng = torch.Generator().manual_seed(0)
-    inputs = torch.rand(400, 4, generator=rng)
-    labels = (inputs.sum(dim=1) > 2).long()
-    net = seeded(TwoLayers)
-    untrained = copy.deepcopy(net)
-    history = train_base(
-        net,
-        inputs[:300],
-        labels[:300],
-        inputs[300:],
-        labels[300:],
-        sigma=0.1,
-        settings=TrainingSettings(30, 0.02, 64),
+def test_weights_that_cannot_be_drawn_anew_are_an_error_with_advice(uniform: np.ndarray) -> None:
+    class OwnWeights(TwoLayers):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+    base = OwnWeights()
+    votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=10)
+    with pytest.raises(ValueError, match=r"OwnWeights .* holds weights and no reset_parameters.*network="):
+        rrise.train_surrogate(base, uniform, votes, strategy="all-random")
+
+
+def test_a_smaller_architecture_can_take_the_bases_place(uniform: np.ndarray) -> None:
+    base = seeded(TwoLayers)
+    small = nn.Linear(4, 2)
+    votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=500)
+    surrogate = rrise.train_surrogate(
+        base, uniform, votes, network=small, strategy="all", epochs=40, learning_rate=0.1, batch_size=64
     )
-    errors = [epoch["noisy_validation_error"] for epoch in history.epochs]
-    assert history.selected["noisy_validation_error"] == min(errors) < 0.2
+    assert isinstance(surrogate.network, nn.Linear)
+    assert surrogate.network is not small
+    assert surrogate.base_fingerprint == rrise.fingerprint(base)
+    assert surrogate.history.selected["top_probability_error"] < 0.05
+    held_out = rrise.collect_votes(base, uniform[:100] * 0.9, sigma=SIGMA, n=500)
+    rrise.calibrate(surrogate, uniform[:100] * 0.9, held_out, sigma=SIGMA, failure=0.1, base=base)
 
-    def accuracy(module: nn.Module) -> float:
-        return float((module(inputs).argmax(dim=1) == labels).double().mean())
 
-    assert accuracy(net) > max(0.9, accuracy(untrained))
+@pytest.mark.parametrize("strategy", ["all", "all-random"])
+def test_the_jensen_shannon_surrogate_selects_by_certified_accuracy(
+    strategy: str, uniform: np.ndarray
+) -> None:
+    base = seeded(TwoLayers)
+    votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=50)
+    arguments = {"objective": "jensen-shannon", "strategy": strategy, "epochs": 12, "learning_rate": 0.02}
+    history = rrise.train_surrogate(base, uniform, votes, **arguments).history
+    errors = [epoch["certified_error"] for epoch in history.epochs]
+    assert history.selected_epoch == int(np.argmin(errors)) + 1
+    wrong = 1 - np.asarray(votes).argmax(axis=1)
+    opposite = rrise.train_surrogate(base, uniform, votes, labels=wrong, **arguments).history
+    assert opposite.epochs[-1]["certified_error"] > 1 - history.epochs[-1]["certified_error"] - 0.01
+    assert opposite.epochs[0]["jensen_shannon"] == history.epochs[0]["jensen_shannon"]
+
+
+def test_the_inputs_that_select_the_epoch_are_recorded_and_spread_over_the_targets(
+    uniform: np.ndarray, half_space: HalfSpace, votes: rrise.Votes
+) -> None:
+    surrogate = rrise.train_surrogate(half_space, uniform, votes, input_range=None, epochs=1)
+    assert len(surrogate.held_out) == 60
+    top = np.asarray(votes).max(axis=1)
+    deciles = np.searchsorted(np.sort(top), top[surrogate.held_out]) // 60
+    assert np.bincount(deciles, minlength=10).min() >= 4
+
+
+def test_8_bit_images_train_as_the_floats_they_stand_for() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (60, 1, 4, 4), dtype=np.uint8)
+    floats = images.astype(np.float32) / np.float32(255)
+    base = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
+    votes = rrise.collect_votes(base, floats, sigma=SIGMA, n=50)
+    prints = [
+        rrise.fingerprint(rrise.train_surrogate(base, inputs, votes, epochs=3).network)
+        for inputs in (floats, Pixels(images))
+    ]
+    assert prints[0] == prints[1]

@@ -11,6 +11,9 @@ from rich.text import Text
 from rrise._version import __version__
 from rrise.cli.certify import certify
 from rrise.cli.demo import demo
+from rrise.cli.recipes import recipes
+from rrise.cli.run import run as run_command
+from rrise.cli.train import train_base, train_surrogate
 from rrise.cli.vote import vote
 from rrise.errors import RriseError
 
@@ -22,6 +25,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(recipes)
+app.command("run")(run_command)
+app.command()(train_base)
+app.command()(train_surrogate)
 app.command()(vote)
 app.command()(certify)
 

@@ -1,7 +1,11 @@
-"""Inputs from files: PNG and JPEG images, and .npy arrays."""
+"""Inputs from files: PNG and JPEG images, .npy and .npz arrays."""
 
+import os
 import warnings
-from collections.abc import Iterable, Iterator
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,9 @@ from rrise.errors import InputError
 
 IMAGES = (".png", ".jpg", ".jpeg")
 ARRAYS = (".npy",)
+
+_MODES = ("L", "RGB")
+_BLOCK = 256
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -99,23 +106,64 @@ def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
     return np.moveaxis(pixels, 2, 0)[None]
 
 
-def read_pixels(paths: list[Path]) -> NDArray[np.uint8]:
-    """Read 8-bit images of one size and mode as `[images, height, width(, channels)]`."""
+def read_pixels(paths: Sequence[Path], mode: str | None = None) -> NDArray[np.uint8]:
+    """Read 8-bit images of one size as `[images, height, width(, channels)]`.
+
+    Without a mode every image must be of the first one's, grey or RGB; with "RGB" grey ones are repeated.
+    """
+    kind, first = _decode(paths[0], mode)
+    pixels = np.empty((len(paths), *first.shape), np.uint8)
+
+    def read_block(start: int) -> None:
+        for index, path in enumerate(paths[start : start + _BLOCK], start):
+            found, image = _decode(path, mode)
+            if found not in _MODES or (found, image.shape) != (kind, first.shape):
+                raise InputError(
+                    f"expected grey or RGB images of one kind, like {paths[0].name} with {first.shape}; "
+                    f"{path} is of mode {found} with {image.shape}"
+                )
+            pixels[index] = image
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for _ in pool.map(read_block, range(0, len(paths), _BLOCK)):
+            pass
+    return pixels
+
+
+def image_mode(path: Path) -> str:
+    """Return the mode that the header of an image file names, such as "L" for 8-bit grey or "RGB"."""
     from PIL import Image
 
-    first: NDArray[np.uint8] | None = None
-    pixels: list[NDArray[np.uint8]] = []
-    for path in paths:
-        try:
-            with Image.open(path) as image:
-                pixels.append(np.asarray(image, dtype=np.uint8))
-                mode = image.mode
-        except Exception as error:  # decoders raise many kinds for broken files
-            raise InputError(f"{path} cannot be read: {str(error) or type(error).__name__}") from None
-        first = pixels[0] if first is None else first
-        if mode not in ("L", "RGB") or pixels[-1].shape != first.shape:
-            raise InputError(
-                f"expected grey or RGB images of one kind, like {paths[0].name} with {first.shape}; {path} "
-                f"is of mode {mode} with {pixels[-1].shape}"
-            )
-    return np.stack(pixels)
+    try:
+        with Image.open(path) as image:
+            return image.mode
+    except Exception as error:  # decoders raise many kinds for broken files
+        raise InputError(f"{path} cannot be read: {str(error) or type(error).__name__}") from None
+
+
+def _decode(path: Path, mode: str | None) -> tuple[str, NDArray[np.uint8]]:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            plain = image.convert("RGB") if mode == "RGB" and image.mode == "L" else image
+            return plain.mode, np.asarray(plain, dtype=np.uint8)
+    except Exception as error:  # decoders raise many kinds for broken files
+        raise InputError(f"{path} cannot be read: {str(error) or type(error).__name__}") from None
+
+
+def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """Read arrays by name from a `.npz` file; one that is missing is an error unless it is optional."""
+    try:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
+            if missing := [name for name in names if name not in arrays]:
+                raise InputError(
+                    f"{path} holds no array {', '.join(missing)}, only {', '.join(arrays) or 'nothing'}"
+                )
+            return {name: arrays[name] for name in (*names, *optional) if name in arrays}
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None

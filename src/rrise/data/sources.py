@@ -1,75 +1,71 @@
 """Inputs from wherever users keep them, read as they are needed."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.data.catalogue import load_digits
-from rrise.data.files import IMAGES, find_files, read_pixels
+from rrise.data.catalogue import DATASETS, NPZ, load_dataset, load_digits
+from rrise.data.dataset import channels_first
+from rrise.data.files import IMAGES, find_files, read_arrays, read_pixels
 from rrise.errors import InputError
-
-_NPZ = "npz:"
 
 
 class Pixels:
     """8-bit images as inputs in [0, 1], with the channels first, last or none.
 
-    Slices are float32 `[inputs, channels, height, width]`; the rest stays as it came.
+    `images` is uint8 `[inputs, channels, height, width]`, a view of what came; slices are float32 of the
+    same shape, made when they are asked for.
     """
 
     def __init__(self, images: NDArray[np.uint8]) -> None:
-        if images.ndim not in (3, 4):
-            raise InputError(f"expected 8-bit images of 3 or 4 axes, got shape {images.shape}")
-        self._images = images
+        self.images = channels_first(images)
 
     def __len__(self) -> int:
-        return len(self._images)
+        return len(self.images)
 
     def __getitem__(self, key: slice) -> NDArray[np.float32]:
-        images = self._images[key]
-        if images.ndim == 3:
-            images = images[:, None]
-        elif images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
-            images = images.transpose(0, 3, 1, 2)
-        return images.astype(np.float32) / np.float32(255)
+        return self.images[key].astype(np.float32) / np.float32(255)
 
 
 def load_images(source: str, split: str) -> Any:
     """Return inputs that can be sliced.
 
-    `source` is `digits`, a `.npy` file, `npz:FILE` (its array `x_SPLIT`), or a folder of PNG or JPEG
-    images of one size, taken in the order of their names. Arrays of 8-bit numbers are images.
+    `source` is the name of a dataset (`split` is train or test; for digits any other name means all 1,797),
+    a `.npy` file, `npz:FILE` (its array `x_SPLIT`), or a folder: of images in `train/CLASS` and
+    `test/CLASS`, or of PNG or JPEG images of one size, taken in the order of their names. Arrays of 8-bit
+    numbers are images.
     """
-    if source == "digits":
-        return Pixels(load_digits().images)
-    if source.startswith(_NPZ):
-        return _sliced(_array_of(Path(source.removeprefix(_NPZ)), f"x_{split}"), source)
     path = Path(source)
+    if source in DATASETS or (path / "train").is_dir():
+        return _sliced(_part_of(source, split), source)
+    if source.startswith(NPZ):
+        name = f"x_{split}"
+        return _sliced(read_arrays(Path(source.removeprefix(NPZ)), [name])[name], source)
     if path.is_dir():
         files = [file for file in find_files([path]) if file.suffix.lower() in IMAGES]
         if not files:
             raise InputError(f"the folder {path} holds no {', '.join(IMAGES)} files")
         return Pixels(read_pixels(files))
     if path.suffix != ".npy":
-        raise InputError(f"expected data as digits, FILE.npy, npz:FILE or a folder of images; got {source!r}")
+        raise InputError(
+            f"expected data as {', '.join(DATASETS)}, FILE.npy, npz:FILE or a folder of images; got "
+            f"{source!r}"
+        )
     try:
         return _sliced(np.load(path, mmap_mode="r", allow_pickle=False), source)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def _array_of(path: Path, name: str) -> NDArray[Any]:
-    try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
-            if name not in arrays:
-                raise InputError(f"{path} holds no array {name}, only {', '.join(arrays)}: choose the split")
-            array: NDArray[Any] = arrays[name]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    return array
+def _part_of(source: str, split: str) -> NDArray[Any]:
+    if source == "digits" and split not in ("train", "test"):
+        return load_digits().images
+    if split not in ("train", "test"):
+        raise InputError(f"expected the split of {source} to be train or test, got {split!r}")
+    dataset = load_dataset(source)
+    return (dataset.train if split == "train" else dataset.test).images
 
 
 def _sliced(array: NDArray[Any], source: str) -> Any:

@@ -1,14 +1,103 @@
 """Disjoint, seeded splits, recorded by index."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rrise.errors import SettingError
+from rrise.files import Json
 from rrise.seeds import derive_seed
 
 Indices = NDArray[np.int64]
+
+PROTOCOLS = ("held-out", "paper")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Which inputs of a dataset serve what, as sorted indices.
+
+    `train` and `validation` index the train part and never overlap. `calibration` and `test` index the
+    test part; in the protocol "held-out" they never overlap, in "paper" `test` contains `calibration`.
+    """
+
+    train: Indices
+    validation: Indices
+    calibration: Indices
+    test: Indices
+    protocol: str
+
+    def to_json(self) -> Json:
+        """Return the protocol and every index, as a run's folder records them."""
+        return {
+            "protocol": self.protocol,
+            **{name: getattr(self, name).tolist() for name in ("train", "validation", "calibration", "test")},
+        }
+
+
+def plan_splits(
+    train: int,
+    test: int,
+    *,
+    seed: int,
+    validation: int | float,
+    calibration: int | float,
+    train_limit: int | None = None,
+    test_limit: int | None = None,
+    protocol: str = "held-out",
+) -> Splits:
+    """Plan the splits of a dataset with `train` and `test` inputs.
+
+    A limit keeps that many inputs of a part, drawn at random, or all if there are fewer. From what is
+    kept, `validation` and `calibration` are taken, as a count (an int) or as a rounded share (a float).
+    "held-out" reports on the rest of the test part. "paper" calibrates on the same inputs and reports on
+    all of it, those included. How the train part is split depends on the seed and its own settings only,
+    and so does the test part.
+
+    >>> splits = plan_splits(60_000, 10_000, seed=0, validation=5_000, calibration=0.1)
+    >>> [len(part) for part in (splits.train, splits.validation, splits.calibration, splits.test)]
+    [55000, 5000, 1000, 9000]
+    """
+    if protocol not in PROTOCOLS:
+        raise SettingError(f"expected a protocol out of {', '.join(PROTOCOLS)}; got {protocol!r}")
+    training, selection = _set_aside(
+        "train", train, "validation", limit=train_limit, size=validation, seed=seed
+    )
+    reported, calibrating = _set_aside(
+        "test", test, "calibration", limit=test_limit, size=calibration, seed=seed
+    )
+    if protocol == "paper":
+        reported = np.union1d(reported, calibrating)
+    return Splits(training, selection, calibrating, reported, protocol)
+
+
+def _set_aside(
+    part: str, total: int, name: str, *, limit: int | None, size: int | float, seed: int
+) -> tuple[Indices, Indices]:
+    """Return the rest of a part, and what is set aside from it."""
+    if limit is not None and limit < 1:
+        raise SettingError(f"expected {part}_limit to be at least 1, got {limit}")
+    kept = total if limit is None else min(limit, total)
+    count = _count(name, size, kept)
+    if not 1 <= count < kept:
+        raise SettingError(
+            f"expected {name} to take at least 1 and leave at least 1 of the {kept} inputs of the {part} "
+            f"part, got {size} ({count} inputs)"
+        )
+    order = np.random.default_rng(derive_seed(seed, "splits", part)).permutation(total).astype(np.int64)
+    return np.sort(order[count:kept]), np.sort(order[:count])
+
+
+def _count(name: str, size: int | float, total: int) -> int:
+    if isinstance(size, float):
+        if not 0 < size < 1:
+            raise SettingError(
+                f"expected {name} as a count such as 1000 or as a share such as 0.1; got {size}"
+            )
+        return round(size * total)
+    return size
 
 
 def split_indices(total: int, sizes: Mapping[str, int], seed: int) -> dict[str, Indices]:

@@ -1,13 +1,16 @@
 """Architectures by name."""
 
-from collections.abc import Callable
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from rrise.errors import SettingError
-from rrise.models.torchvision_import import import_torchvision
+from rrise.errors import InputError, MismatchError, RriseError, SettingError, did_you_mean
+from rrise.torchvision_import import import_torchvision
 
 
 class SmallConvNet(nn.Module):
@@ -38,43 +41,63 @@ class SmallConvNet(nn.Module):
 
 
 class Normalised(nn.Module):
-    """A network behind the normalisation of its inputs from [0, 1] to [-1, 1]."""
+    """A network behind `(x - mean) / std` of its inputs, channel by channel.
 
-    def __init__(self, network: nn.Module) -> None:
+    Both are buffers, so they belong to the weights and to the fingerprint. Without them, inputs in [0, 1]
+    become [-1, 1].
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(
+        self, network: nn.Module, mean: Sequence[float] = (0.5,), std: Sequence[float] = (0.5,)
+    ) -> None:
         super().__init__()
+        if len(mean) != len(std) or not all(number > 0 for number in std):
+            raise SettingError(
+                f"expected as many means as positive standard deviations, got {mean} and {std}"
+            )
         self.network = network
+        for name, numbers in (("mean", mean), ("std", std)):
+            self.register_buffer(name, torch.tensor(numbers, dtype=torch.float32).view(-1, 1, 1))
+
+    def get_classifier(self) -> nn.Module | None:
+        """Return the head as timm's networks name it, or None for a network that does not."""
+        found = getattr(self.network, "get_classifier", lambda: None)()
+        return found if isinstance(found, nn.Module) else None
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits `[inputs, classes]`."""
-        logits: torch.Tensor = self.network(2 * images - 1)
+        logits: torch.Tensor = self.network((images - self.mean) / self.std)
         return logits
 
 
-def resnet_18(classes: int = 10) -> nn.Module:
+def resnet_18(classes: int = 10, **normalisation: Any) -> nn.Module:
     """ResNet-18 for 32x32 colour images: a 3x3 stem of stride 1 and no pooling after it."""
     network = _timm().create_model("resnet18", num_classes=classes)
     network.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     network.maxpool = nn.Identity()
-    return Normalised(network)
+    return Normalised(network, **normalisation)
 
 
-def mlp_mixer_tiny(image_size: int = 32, classes: int = 10) -> nn.Module:
+def mlp_mixer_tiny(image_size: int = 32, classes: int = 10, **normalisation: Any) -> nn.Module:
     """MLP-Mixer with patches of 4, 8 blocks of width 192 and ratios (0.5, 4): 2.5 million weights."""
     mixer = _timm().models.mlp_mixer.MlpMixer
     sizes = {"img_size": image_size, "patch_size": 4, "num_blocks": 8, "embed_dim": 192}
-    return Normalised(mixer(**sizes, mlp_ratio=(0.5, 4.0), num_classes=classes))
+    return Normalised(mixer(**sizes, mlp_ratio=(0.5, 4.0), num_classes=classes), **normalisation)
 
 
-def efficientnet_b0(classes: int = 100) -> nn.Module:
+def efficientnet_b0(classes: int = 100, **normalisation: Any) -> nn.Module:
     """EfficientNet-B0 as in timm, with its stem of stride 2."""
-    return Normalised(_timm().create_model("efficientnet_b0", num_classes=classes))
+    return Normalised(_timm().create_model("efficientnet_b0", num_classes=classes), **normalisation)
 
 
-def vit_tiny(image_size: int = 64, classes: int = 200) -> nn.Module:
+def vit_tiny(image_size: int = 64, classes: int = 200, **normalisation: Any) -> nn.Module:
     """ViT-Tiny with patches of 8, width 192, 9 blocks of 12 heads and an MLP ratio of 2."""
     transformer = _timm().models.vision_transformer.VisionTransformer
     sizes = {"img_size": image_size, "patch_size": 8, "embed_dim": 192, "depth": 9, "num_heads": 12}
-    return Normalised(transformer(**sizes, mlp_ratio=2.0, num_classes=classes))
+    return Normalised(transformer(**sizes, mlp_ratio=2.0, num_classes=classes), **normalisation)
 
 
 _ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
@@ -86,19 +109,60 @@ _ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
 }
 
 
+TIMM = "timm:"
+
+
+def takes_normalisation(name: str) -> bool:
+    """Tell whether an architecture is built with the options `mean` and `std`."""
+    return name.startswith(TIMM) or (name in _ARCHITECTURES and name != "small-convnet")
+
+
 def build_model(name: str, *, seed: int, **options: Any) -> nn.Module:
-    """Build an architecture by name with seeded random weights; the global seed is left alone."""
+    """Build an architecture with seeded random weights; the global seed is left alone.
+
+    `name` is one of the catalogue, `timm:NAME` for any of timm's behind our normalisation, or
+    `package.module:name` of a module, or of a function or class that makes one from the options.
+    """
+    if name.startswith(TIMM):
+        return _seeded(partial(_of_timm, name.removeprefix(TIMM)), name, seed, options)
+    if ":" in name:
+        return _seeded(partial(_imported, name), name, seed, options)
     if name not in _ARCHITECTURES:
-        raise SettingError(f"expected an architecture out of {', '.join(_ARCHITECTURES)}; got {name!r}")
+        known = ", ".join(_ARCHITECTURES)
+        raise SettingError(
+            f"expected an architecture out of {known}, timm:NAME or package.module:name; got {name!r}"
+            f"{did_you_mean(name, _ARCHITECTURES)}"
+        )
     return _seeded(_ARCHITECTURES[name], name, seed, options)
 
 
-def build_timm(name: str, *, seed: int, **options: Any) -> nn.Module:
-    """Build one of timm's architectures, behind our normalisation, with seeded random weights."""
+def _of_timm(
+    name: str, mean: Sequence[float] = (0.5,), std: Sequence[float] = (0.5,), **options: Any
+) -> nn.Module:
     timm = _timm()
     if not timm.is_model(name):
-        raise SettingError(f"timm knows no architecture {name!r}")
-    return Normalised(_seeded(lambda **given: timm.create_model(name, **given), name, seed, options))
+        raise SettingError(f"timm knows no architecture {name!r}{did_you_mean(name, timm.list_models())}")
+    if "classes" in options:
+        options["num_classes"] = options.pop("classes")
+    return Normalised(timm.create_model(name, **options), mean, std)
+
+
+def _imported(source: str, **options: Any) -> nn.Module:
+    """Return the module at an import path; the working directory counts as a place to import from."""
+    place, _, name = source.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(place), name)
+        module = found if isinstance(found, nn.Module) else found(**options)
+    except RriseError:
+        raise
+    except Exception as error:  # a user's code may raise anything
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{source} cannot be imported and built: {reason}") from error
+    if not isinstance(module, nn.Module):
+        raise MismatchError(f"expected {source} to give a torch.nn.Module, got a {type(module).__name__}")
+    return module
 
 
 def _seeded(build: Callable[..., nn.Module], name: str, seed: int, options: dict[str, Any]) -> nn.Module:

@@ -1,22 +1,19 @@
 """A classifier as a folder, and base classifiers from wherever users keep them."""
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from rrise.errors import FolderError, InputError, MismatchError, RriseError, SettingError
+from rrise.errors import FolderError, SettingError
 from rrise.files import Json, read_signed_json, write_signed_json
-from rrise.models.catalogue import build_model, build_timm
+from rrise.models.catalogue import TIMM, build_model
 from rrise.models.fingerprint import fingerprint
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 
 CONFIG = "model.json"
 WEIGHTS = "weights.safetensors"
 RANDOM = "random"
-_TIMM = "timm:"
 
 
 def save_model(folder: Path, architecture: str, module: nn.Module, **options: Any) -> None:
@@ -29,7 +26,7 @@ def save_model(folder: Path, architecture: str, module: nn.Module, **options: An
 def load_model(folder: Path) -> nn.Module:
     """Read what `save_model` wrote; weights that are not the saved ones are refused."""
     config = read_signed_json(folder / CONFIG)
-    module = _by_name(config["architecture"], config["options"])
+    module = build_model(config["architecture"], seed=0, **config["options"])
     load_weights(module, load_tensors(folder / WEIGHTS), str(folder))
     if fingerprint(module) != config["fingerprint"]:
         raise FolderError(f"{folder} is damaged: its weights are not those that were saved")
@@ -47,38 +44,14 @@ def load_base(source: str, weights: str | None = None, options: Json | None = No
         if weights or options:
             raise SettingError(f"the folder {source} holds weights and options: do not give others")
         return load_model(Path(source))
-    imported = ":" in source and not source.startswith(_TIMM)
-    module = _imported(source, options or {}) if imported else _by_name(source, options or {})
+    if "seed" in (options or {}):
+        raise SettingError("seed is no option of an architecture: its weights are loaded")
+    imported = ":" in source and not source.startswith(TIMM)
+    module = build_model(source, seed=0, **(options or {}))
     if weights is None and not imported:
         raise SettingError(
             f"expected weights for {source}: a safetensors file, or {RANDOM!r} to try things out"
         )
     if weights is not None and weights != RANDOM:
         load_weights(module, load_tensors(Path(weights)), weights)
-    return module
-
-
-def _by_name(name: str, options: Json) -> nn.Module:
-    if "seed" in options:
-        raise SettingError("seed is no option of an architecture: its weights are loaded")
-    if name.startswith(_TIMM):
-        return build_timm(name.removeprefix(_TIMM), seed=0, **options)
-    return build_model(name, seed=0, **options)
-
-
-def _imported(source: str, options: Json) -> nn.Module:
-    """Return the module at an import path; the working directory counts as a place to import from."""
-    place, _, name = source.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found = getattr(importlib.import_module(place), name)
-        module = found if isinstance(found, nn.Module) else found(**options)
-    except RriseError:
-        raise
-    except Exception as error:  # a user's code may raise anything
-        reason = str(error) or type(error).__name__
-        raise InputError(f"{source} cannot be imported and built: {reason}") from error
-    if not isinstance(module, nn.Module):
-        raise MismatchError(f"expected {source} to give a torch.nn.Module, got a {type(module).__name__}")
     return module

@@ -1,5 +1,6 @@
 """The head of a classifier: its last layer, from features to logits."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -40,31 +41,56 @@ def find_head(module: nn.Module, classes: int, name: str | None = None) -> nn.Mo
 
 
 def features_before(
-    module: nn.Module, head: nn.Module, inputs: torch.Tensor, batch_size: int
+    module: nn.Module, head: nn.Module, batches: Iterable[torch.Tensor]
 ) -> torch.Tensor | None:
     """Return what enters the head for each input, if `head(features)` is all that follows; else None.
 
     The module must be in evaluation mode. Training the head on these features is then the same as
     training it inside the frozen module, at the price of one forward pass per input in all.
     """
+    features: list[torch.Tensor] = []
+    with torch.no_grad():
+        for batch in batches:
+            feature, _ = _caught(module, head, batch)
+            if feature is None or (not features and not _ends_with(module, head, batch)):
+                return None
+            features.append(feature.clone())
+    return torch.cat(features)
+
+
+def _caught(
+    module: nn.Module, head: nn.Module, batch: torch.Tensor
+) -> tuple[torch.Tensor | None, torch.Tensor]:
+    """Return what enters the head, if it is called once with one tensor `[inputs, ...]`; and the logits."""
     caught: list[tuple[Any, ...]] = []
     handle = head.register_forward_pre_hook(lambda _, arguments: caught.append(arguments))
-    features: list[torch.Tensor] = []
     try:
-        with torch.no_grad():
-            for batch in inputs.split(batch_size):
-                caught.clear()
-                logits = module(batch.clone())
-                if len(caught) != 1 or len(caught[0]) != 1 or not isinstance(caught[0][0], torch.Tensor):
-                    return None
-                feature = caught[0][0]
-                if len(feature) != len(batch):
-                    return None
-                features.append(feature.detach().clone())
-                if len(features) == 1:
-                    direct = head(feature)
-                    if direct.shape != logits.shape or not torch.equal(direct, logits):
-                        return None
+        logits = module(batch.clone())
     finally:
         handle.remove()
-    return torch.cat(features)
+    if len(caught) != 1 or len(caught[0]) != 1 or not isinstance(caught[0][0], torch.Tensor):
+        return None, logits
+    feature = caught[0][0].detach()
+    return (feature if len(feature) == len(batch) else None), logits
+
+
+def _ends_with(module: nn.Module, head: nn.Module, batch: torch.Tensor) -> bool:
+    """Tell whether the logits are `head(features)`, also with other weights in the head.
+
+    A head that starts at zero, as some of timm's do, would hide whatever follows it.
+    """
+    weights = list(head.parameters())
+    before = [weight.detach().clone() for weight in weights]
+    generator = torch.Generator().manual_seed(0)
+    try:
+        for weight in weights:
+            noise = torch.randn(weight.shape, generator=generator)
+            weight.add_(noise.to(weight.device, weight.dtype))
+        feature, logits = _caught(module, head, batch)
+        if feature is None:
+            return False
+        direct = head(feature)
+        return direct.shape == logits.shape and torch.equal(direct, logits)
+    finally:
+        for weight, value in zip(weights, before, strict=True):
+            weight.copy_(value)

@@ -1,6 +1,7 @@
 """The run folder: steps that are skipped when up to date, and a lock so that one process works in it."""
 
 import fcntl
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,7 +15,17 @@ MANIFEST = "manifest.json"
 RECIPE = "recipe.toml"
 RECIPE_MARK = "# rrise "
 LOCK = ".lock"
-CONTENTS = ("splits.json", "base", "votes", "surrogate", "certifier", "evaluation", RECIPE)
+CONTENTS = (
+    "splits.json",
+    "checkpoints",
+    "base",
+    "votes",
+    "surrogate",
+    "certifier",
+    "evaluation",
+    "tensorboard",
+    RECIPE,
+)
 """What a run consists of. The recipe, by which a run folder is known, comes last: it is removed last."""
 
 
@@ -65,6 +76,7 @@ def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[
     `make(folder)` writes the step's files and returns its result as JSON. Returns the result, and
     whether the step ran.
     """
+    inputs = json.loads(json.dumps(inputs))  # as the manifest will give them back
     done = _finished(folder, inputs)
     if done is not None:
         return done, False

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from rrise.data.inputs import InputRange, check_input_range
@@ -15,6 +14,7 @@ from rrise.data.sources import load_images
 from rrise.errors import SettingError
 from rrise.models.folder import load_base
 from rrise.progress import vote_bar, vote_log
+from rrise.runs.device import choose_device
 from rrise.votes.array import Votes
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.plan import VotePlan
@@ -103,7 +103,7 @@ def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
         if recipe.device is not None:
             raise SettingError("the device of Ray workers follows from --gpus-per-worker: leave device out")
         return VoteStore(recipe.out, base, inputs, plan, device=cluster.device)
-    return VoteStore(recipe.out, base.to(_device(recipe.device)), inputs, plan)
+    return VoteStore(recipe.out, base.to(choose_device(recipe.device)), inputs, plan)
 
 
 @contextmanager
@@ -123,22 +123,14 @@ def _range(value: Any) -> InputRange:
     return check_input_range(ends)
 
 
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise SettingError(f"cannot compute on {name}: {str(error).splitlines()[0]}") from None
-    return device
-
-
 def _table(path: Path) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get(TABLE)
+        recipe = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SettingError(f"{path} is not a readable recipe: {error}") from None
+    if any(isinstance(recipe.get(name), dict) for name in ("data", "base")):
+        raise SettingError(f"{path} is the recipe of a whole run: collect its votes with rrise run {path}")
+    table = recipe.get(TABLE)
     if not isinstance(table, dict):
         raise SettingError(f"expected a table [{TABLE}] in {path}")
     return table

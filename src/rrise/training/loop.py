@@ -1,103 +1,183 @@
-"""The one training loop: AdamW, warm-up and cosine decay, gradient clipping, best checkpoint kept."""
+"""The one training loop: AdamW, warm-up and cosine decay, gradient clipping, best epoch kept.
 
-import copy
+Every random number of an epoch follows from the seed and the epoch's number, and so does the learning rate:
+a training that goes on from a checkpoint takes the same steps as one that was never interrupted.
+"""
+
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 
-import numpy as np
 import torch
 from torch import nn
 
-from rrise.errors import RriseError, SettingError
+from rrise.errors import RriseError
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
+from rrise.training.checkpoint import Checkpoint, State
+from rrise.training.settings import TrainingHistory, TrainingSettings
+from rrise.training.team import Team
+from rrise.training.trainee import Trainee
+
+OnEpoch = Callable[[int, dict[str, float]], object]
+"""Called after each epoch with its number, counted from 1, and what it measured."""
+Examples = Callable[[torch.Tensor, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
+"""From the indices of a batch, and a source of random numbers on the device, to inputs and targets."""
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
-    """How to optimise; the defaults are the paper's (Appendix A.3 and A.5) but for length and rate."""
+class Task:
+    """What to train: a network, on batches of `size` examples, judged after each epoch."""
 
-    epochs: int
-    learning_rate: float
-    batch_size: int = 512
-    weight_decay: float = 5e-4
-    gradient_clip: float = 1.0
-    warmup_epochs: int = 5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1 or not self.learning_rate > 0:
-            raise SettingError(
-                f"expected at least 1 epoch, a batch size of at least 1 and a positive learning rate, got "
-                f"{self.epochs}, {self.batch_size} and {self.learning_rate}"
-            )
-
-
-@dataclass
-class TrainingHistory:
-    """What each epoch measured on the validation part, and which epoch was kept (counted from 1)."""
-
-    selected_epoch: int = 0
-    epochs: list[dict[str, float]] = field(default_factory=list)
-
-    @property
-    def selected(self) -> dict[str, float]:
-        """The measurements at the kept epoch."""
-        return self.epochs[self.selected_epoch - 1]
+    trainee: Trainee
+    trained: Sequence[nn.Parameter]
+    size: int
+    examples: Examples
+    measure: Callable[[], dict[str, float]]
+    select_by: str
+    """The measurement whose smallest value selects the epoch."""
+    training_mode: bool = True
 
 
 def train(
-    module: nn.Module,
-    trained: Sequence[nn.Parameter],
-    *,
-    size: int,
-    loss_of: Callable[[torch.Tensor], torch.Tensor],
-    measure: Callable[[], dict[str, float]],
-    select_by: str,
+    task: Task,
     settings: TrainingSettings,
+    *,
+    checkpoint: Checkpoint | None = None,
+    team: Team | None = None,
     on_progress: OnProgress | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> TrainingHistory:
-    """Minimise `loss_of(indices)` over batches of `size` examples, and keep the best epoch.
+    """Minimise the objective over batches of examples, and leave the network at its best epoch.
 
-    `measure()` runs after each epoch; the module ends with the weights of the epoch where the value
-    named `select_by` was smallest. A loss that is not finite stops the training with a sentence.
+    A loss that is not finite stops the training with a sentence.
     """
-    optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: _rate(epoch, settings))
-    shuffle = np.random.default_rng(derive_seed(settings.seed, "batches"))
-    history = TrainingHistory()
-    best_value, best_weights = math.inf, copy.deepcopy(module.state_dict())
-    for epoch in range(1, settings.epochs + 1):
-        total = 0.0
-        for batch in _batches(torch.from_numpy(shuffle.permutation(size)), settings.batch_size):
-            optimizer.zero_grad(set_to_none=True)
-            loss = loss_of(batch)
-            if not math.isfinite(value := loss.item()):
-                raise RriseError(f"training stopped: the loss became {value} in epoch {epoch}")
-            loss.backward()
-            nn.utils.clip_grad_norm_(trained, settings.gradient_clip)
-            optimizer.step()
-            total += value * len(batch)
-        scheduler.step()
-        history.epochs.append({"training_loss": total / size, **measure()})
-        if (value := history.epochs[-1][select_by]) < best_value:
-            best_value, history.selected_epoch = value, epoch
-            best_weights = copy.deepcopy(module.state_dict())
+    team = team or Team()
+    course = _Course(task, settings)
+    if checkpoint is not None and (state := checkpoint.load()) is not None:
+        course.resume(state)
+        if on_progress is not None:
+            on_progress(course.epoch)
+    while course.epoch < settings.epochs:
+        measured = course.run_epoch(team)
+        if checkpoint is not None and team.leads and checkpoint.due():
+            checkpoint.save(course.state())
         if on_progress is not None:
             on_progress(1)
-    if history.selected_epoch == 0:
-        raise RriseError(f"training stopped: no epoch had a finite {select_by}")
-    module.load_state_dict(best_weights)
-    return history
+        if on_epoch is not None:
+            on_epoch(course.epoch, measured)
+    course.finish()
+    return course.history
 
 
-def _batches(order: torch.Tensor, batch_size: int) -> list[torch.Tensor]:
-    """Deal examples into batches; a last one of a single example, which batch norm cannot take, joins."""
-    batches = list(order.split(batch_size))
-    if len(batches) > 1 and len(batches[-1]) == 1 < batch_size:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return batches
+class _Course:
+    """A training between two epochs."""
+
+    def __init__(self, task: Task, settings: TrainingSettings) -> None:
+        self.task, self.settings = task, settings
+        self.network, self.device = task.trainee.network, task.trainee.device
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.AdamW(
+            task.trained, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=fused
+        )
+        self.history = TrainingHistory()
+        self.best = _copied(self.network.state_dict())
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs are done."""
+        return len(self.history.epochs)
+
+    def run_epoch(self, team: Team) -> dict[str, float]:
+        """Do the next epoch, and return what it measured."""
+        epoch = self.epoch + 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * _rate(epoch - 1, self.settings)
+        self.network.train(self.task.training_mode)
+        seed = derive_seed(self.settings.seed, "epoch", epoch)
+        with _seeded(derive_seed(seed, "member", team.rank), self.device) as generator:
+            total = torch.zeros((), device=self.device)
+            for batch in self._batches(seed):
+                self._step(batch, generator, team, total)
+        loss = total.item() / self.task.size
+        if not math.isfinite(loss):
+            raise RriseError(f"training stopped: the loss became {loss} in epoch {epoch}")
+        measured = {"training_loss": loss, **self.task.measure()}
+        self.history.epochs.append(measured)
+        if self._is_best(measured[self.task.select_by]):
+            self.history.selected_epoch = epoch
+            self.best = _copied(self.network.state_dict())
+        return measured
+
+    def _step(self, batch: torch.Tensor, generator: torch.Generator, team: Team, total: torch.Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        inputs, targets = self.task.examples(team.part(batch), generator)
+        loss = self.task.trainee.loss(inputs, targets)
+        (loss * team.weight(batch) if team.size > 1 else loss).backward()
+        nn.utils.clip_grad_norm_(self.task.trained, self.settings.gradient_clip)
+        self.optimizer.step()
+        total.add_(loss.detach(), alpha=len(batch))
+
+    def _is_best(self, value: float) -> bool:
+        chosen = self.history.selected_epoch
+        return math.isfinite(value) and (chosen == 0 or value < self.history.selected[self.task.select_by])
+
+    def _batches(self, seed: int) -> list[torch.Tensor]:
+        """Deal examples into batches; a last one of a single example, which batch norm cannot take, joins."""
+        size = self.settings.batch_size
+        shuffle = torch.Generator().manual_seed(derive_seed(seed, "batches"))
+        batches = list(torch.randperm(self.task.size, generator=shuffle).to(self.device).split(size))
+        if len(batches) > 1 and len(batches[-1]) == 1 < size:
+            batches[-2:] = [torch.cat(batches[-2:])]
+        return batches
+
+    def state(self) -> State:
+        """Return all that the rest of the training depends on."""
+        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best.items()}
+        for index, values in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+        return State(tensors, asdict(self.history))
+
+    def resume(self, state: State) -> None:
+        """Go on from a state."""
+        self.history = TrainingHistory(**state.record)
+        self.network.load_state_dict(state.part("network"))
+        self.best = {name: value.to(self.device) for name, value in state.part("best").items()}
+        moments = [state.part(f"optimizer.{index}") for index in range(len(self.task.trained))]
+        groups = self.optimizer.state_dict()["param_groups"]
+        kept = {index: values for index, values in enumerate(moments) if values}
+        self.optimizer.load_state_dict({"state": kept, "param_groups": groups})
+        for (
+            weight
+        ) in self.task.trained:  # fused steps take moments to be laid out in memory as the weights are
+            moments_of = self.optimizer.state[weight]
+            for name, moment in moments_of.items():
+                if moment.shape == weight.shape:
+                    moments_of[name] = torch.empty_like(weight).copy_(moment)
+
+    def finish(self) -> None:
+        """Put the best epoch's weights into the network, in evaluation mode."""
+        if self.history.selected_epoch == 0:
+            raise RriseError(f"training stopped: no epoch had a finite {self.task.select_by}")
+        self.network.load_state_dict(self.best)
+        if self.task.trainee.channels_last:
+            self.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        self.network.eval()
+
+
+def _copied(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in weights.items()}
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[torch.Generator]:
+    """Give a source of random numbers on the device, and seed torch's own for what the network draws."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(derive_seed(seed, "network"))
+        yield torch.Generator(device).manual_seed(derive_seed(seed, "examples"))
 
 
 def _rate(epoch: int, settings: TrainingSettings) -> float:

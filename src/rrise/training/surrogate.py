@@ -1,33 +1,41 @@
 """The surrogate: a network from the clean input to the class distribution of the votes."""
 
-import copy
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
+from rrise.data.inputs import InputRange, check_input_range
+from rrise.data.pool import Pool
 from rrise.data.splits import stratified_holdout
-from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of, uncompiled
+from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
 from rrise.models.head import features_before, find_head
 from rrise.models.precision import identity_at
 from rrise.progress import OnProgress
-from rrise.training.loop import TrainingHistory, TrainingSettings, train
-from rrise.training.strategies import check_strategy
+from rrise.seeds import derive_seed
+from rrise.training.checkpoint import Checkpoint
+from rrise.training.loop import OnEpoch, Task, train
+from rrise.training.objectives import measurements, objective_by_name
+from rrise.training.settings import TrainingHistory, TrainingSettings
+from rrise.training.strategies import check_classes, check_strategy, starting_network
+from rrise.training.team import Team
+from rrise.training.trainee import Trainee
 from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
+from rrise.votes.inputs import ShardedInputs
 
-_FEATURE_BATCH = 512
+_FEATURE_BATCH = 128
 
 
 class Surrogate(nn.Module):
     """A trained surrogate: the network, and what it was trained for and on.
 
     `smoothing` is the smoothed classifier of its votes where they told, `seen` holds digests of the
-    training inputs (calibration refuses them), `training_passes` the cost in forward-pass equivalents.
+    training inputs (calibration refuses them), `training_passes` the cost in forward-pass equivalents,
+    `held_out` the indices of the training inputs that selected the epoch.
     Calling it returns logits `[inputs, K]`; their softmax estimates the smoothed class probabilities,
     with no guarantee before calibration.
     """
@@ -41,6 +49,7 @@ class Surrogate(nn.Module):
         seen: frozenset[bytes] = frozenset(),
         history: TrainingHistory | None = None,
         training_passes: int = 0,
+        held_out: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__()
         self.network = network
@@ -49,6 +58,7 @@ class Surrogate(nn.Module):
         self.seen = seen
         self.history = history or TrainingHistory()
         self.training_passes = training_passes
+        self.held_out = np.zeros(0, dtype=np.int64) if held_out is None else held_out
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of the network."""
@@ -62,106 +72,128 @@ def train_surrogate(
     votes: Any,
     *,
     strategy: str = "head",
+    objective: str = "cross-entropy",
+    network: nn.Module | None = None,
     head: str | None = None,
     epochs: int = 200,
     learning_rate: float = 5e-4,
     batch_size: int = 512,
+    weight_decay: float = 5e-4,
+    gradient_clip: float = 1.0,
+    warmup_epochs: int = 5,
     validation_share: float = 0.1,
+    labels: Any = None,
     seed: int = 0,
     input_range: InputRange = (0.0, 1.0),
+    compiled: bool | None = None,
+    mixed_precision: bool | None = None,
+    checkpoint: Checkpoint | None = None,
+    team: Team | None = None,
     on_progress: OnProgress | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> Surrogate:
-    """Train a copy of the base classifier to predict, from the clean input, the votes' distribution.
+    """Train a network to predict, from the clean input, the votes' distribution.
 
     Minimises the cross-entropy against `votes / n`, whose gradient is unbiased for that of the true
-    smoothed distribution. `strategy="head"` trains the last layer alone (on features computed once),
-    `"all"` every weight; both start from the base classifier, which stays as it is. A tenth of the
-    inputs, spread over the targets' top probabilities, selects the epoch: the smallest mean absolute
-    error of the probability of the target's top class. Labels are not needed.
+    smoothed distribution. `strategy="head"` trains the last layer of a copy of the base classifier alone
+    (on features computed once), `"all"` every weight of it, `"all-random"` every weight from a random start.
+    Another `network`, of any architecture with the same classes, can take the base's place as the start.
+    A tenth of the inputs, spread over the targets' top probabilities, selects the epoch: the smallest mean
+    absolute error of the probability of the target's top class. Labels are not needed.
+
+    `objective="jensen-shannon"` is the offline surrogate of Bhardwaj et al. (2024) instead; it selects
+    the epoch with the highest certified accuracy at face value, for which it takes `labels` if given.
     """
     check_strategy(strategy)
-    limits = check_input_range(input_range)
-    inputs = as_inputs(images, input_range=limits)
-    digests = input_digests(inputs)
-    smoothing = votes.smoothing if isinstance(votes, Votes) else None
-    precision = None if smoothing is None else smoothing.precision
-    base_fingerprint = identity_at(base, precision, inputs, "base classifier")
-    if smoothing is not None:
-        replace(smoothing, base=base_fingerprint, input_range=limits).check_same(
-            smoothing, "this training", "the votes"
-        )
-    network = copy.deepcopy(uncompiled(base))
-    with evaluating(network):
-        classes = logits_of(network, inputs[:1], "base classifier").shape[1]
-    counts, n = check_votes(votes, len(inputs), classes)
-    check_same_inputs(votes, digests)
-    targets = torch.from_numpy(counts / n).to(device_of(network), precision_of(network))
-    kept, held_out = (
-        torch.from_numpy(part) for part in stratified_holdout(counts.max(axis=1) / n, validation_share, seed)
+    loss, select_by = objective_by_name(objective)
+    settings = TrainingSettings(
+        epochs,
+        learning_rate,
+        batch_size,
+        weight_decay,
+        gradient_clip,
+        warmup_epochs,
+        seed,
+        compiled,
+        mixed_precision,
     )
+    limits, team = check_input_range(input_range), team or Team()
+    inputs = ShardedInputs(images, limits)
+    smoothing, base_fingerprint = _smoothed(base, inputs, votes)
+    student = starting_network(base, network, strategy, derive_seed(seed, "network"))
+    device = device_of(student)
+    with evaluating(base), evaluating(student):
+        classes = logits_of(base, inputs.shard(0)[:1], "base classifier").shape[1]
+        check_classes(logits_of(student, inputs.shard(0)[:1], "network").shape[1], classes)
+    counts, n = check_votes(votes, len(inputs), classes)
+    check_same_inputs(votes, inputs.digests)
+    targets = torch.from_numpy(counts / n).to(device, precision_of(student))
+    kept, held_out = (
+        torch.from_numpy(part).to(device)
+        for part in stratified_holdout(counts.max(axis=1) / n, validation_share, seed)
+    )
+    truth = None if labels is None else torch.as_tensor(labels).to(device)[held_out]
 
-    moved = inputs.to(device_of(network), precision_of(network))
-    trained, predict, examples = _trainable(network, moved, classes, strategy, head)
-    cached = examples is not moved
+    pool = Pool(images, input_range=limits, device=device, dtype=precision_of(student))
+    trained, part, source = _trainable(student, pool, classes, strategy, head)
+    trainee = Trainee(part, loss, settings, team)
 
-    def loss_of(batch: torch.Tensor) -> torch.Tensor:
-        network.train(strategy == "all")
-        return F.cross_entropy(predict(examples[kept[batch]]), targets[kept[batch]])
+    def examples(batch: torch.Tensor, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen = kept[batch]
+        return source[chosen], targets[chosen]
 
     def measure() -> dict[str, float]:
-        with evaluating(network):
-            return agreement_with_targets(predict(examples[held_out]), targets[held_out])
+        logits = trainee.logits(source[chosen] for chosen in held_out.split(batch_size))
+        return measurements(logits, targets[held_out], truth)
 
+    task = Task(trainee, trained, len(kept), examples, measure, select_by, training_mode=strategy != "head")
     history = train(
-        network,
-        trained,
-        size=len(kept),
-        loss_of=loss_of,
-        measure=measure,
-        select_by="top_probability_error",
-        settings=TrainingSettings(epochs, learning_rate, batch_size, seed=seed),
-        on_progress=on_progress,
+        task, settings, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch
     )
-    network.eval().requires_grad_(False)
+    student.eval().requires_grad_(False)
+    cached = source is not pool
     passes = len(inputs) if cached else (3 * len(kept) + len(held_out)) * history.selected_epoch
     return Surrogate(
-        network,
+        student,
         base_fingerprint,
         smoothing=smoothing,
-        seen=frozenset(digests),
+        seen=frozenset(inputs.digests),
         history=history,
         training_passes=passes,
+        held_out=held_out.cpu().numpy(),
     ).eval()
 
 
-def agreement_with_targets(logits: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-    """Measure predictions against targets: error at the top class, cross-entropy, argmax agreement."""
-    top = targets.argmax(dim=1)
-    chosen = F.softmax(logits.double(), dim=1).gather(1, top[:, None])[:, 0]
-    return {
-        "top_probability_error": (chosen - targets.max(dim=1).values).abs().mean().item(),
-        "cross_entropy": F.cross_entropy(logits.double(), targets.double()).item(),
-        "argmax_agreement": (logits.argmax(dim=1) == top).double().mean().item(),
-    }
+def _smoothed(base: nn.Module, inputs: ShardedInputs, votes: Any) -> tuple[Smoothing | None, str]:
+    """Return what the votes are of, where they tell, and the base's fingerprint; refuse another base."""
+    smoothing = votes.smoothing if isinstance(votes, Votes) else None
+    precision = None if smoothing is None else smoothing.precision
+    found = identity_at(base, precision, inputs.shard(0), "base classifier")
+    if smoothing is not None:
+        replace(smoothing, base=found, input_range=inputs.input_range).check_same(
+            smoothing, "this training", "the votes"
+        )
+    return smoothing, found
 
 
 def _trainable(
-    network: nn.Module, inputs: torch.Tensor, classes: int, strategy: str, head_name: str | None
-) -> tuple[list[nn.Parameter], Callable[[torch.Tensor], torch.Tensor], torch.Tensor]:
-    """Return the weights to train, the function to train them through, and its examples.
+    network: nn.Module, pool: Pool, classes: int, strategy: str, head_name: str | None
+) -> tuple[list[nn.Parameter], nn.Module, Pool | torch.Tensor]:
+    """Return the weights to train, the part of the network to train them through, and what enters it.
 
     For the head alone these are the head and the features that enter it, where the network allows it.
     """
     network.requires_grad_(True)
-    if strategy == "all":
-        return list(network.parameters()), network, inputs
+    if strategy != "head":
+        return list(network.parameters()), network, pool
     head = find_head(network, classes, head_name)
     network.requires_grad_(False)
     network.eval()
-    features = features_before(network, head, inputs, _FEATURE_BATCH)
+    everything = torch.arange(len(pool), device=device_of(network))
+    features = features_before(network, head, (pool[part] for part in everything.split(_FEATURE_BATCH)))
     head.requires_grad_(True)
     if features is None:
-        return list(head.parameters()), network, inputs
+        return list(head.parameters()), network, pool
     return list(head.parameters()), head, features
 
 

@@ -10,7 +10,6 @@ input's place in it, and the number of the draw, never on batches, workers or in
 
 import copy
 import math
-import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.errors import InputError, SettingError, WorkerError
+from rrise.models.compiling import prefers_channels_last, with_own_code
 from rrise.models.evaluation_mode import (
     check_is_function,
     device_of,
@@ -71,7 +71,7 @@ class VoteEngine:
         module = at_precision(base, plan.precision)
         self.smoothing = plan.smoothing(module, sample)
         self.precision = self.smoothing.precision
-        self.channels_last = sample.ndim == 4 and _convolves(module)
+        self.channels_last = sample.ndim == 4 and prefers_channels_last(module)
         if self.channels_last:
             module = own_copy(module) if module is base else module
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -209,7 +209,7 @@ class VoteEngine:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the compiler's, about its own code
                 compiled: Step = torch.compile(
-                    _with_own_code(step), fullgraph=True, dynamic=False, options=self.compiler_options
+                    with_own_code(step), fullgraph=True, dynamic=False, options=self.compiler_options
                 )
                 wrong = self._wrong_answers(compiled, arguments)
             reason = f"{wrong} answers differ from the eager ones" if wrong else None
@@ -261,27 +261,6 @@ class _Shard:
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._host.cpu().numpy()
-
-
-def _convolves(module: nn.Module) -> bool:
-    """Tell whether a module has convolutions that overlap, which run faster with the channels last."""
-    return any(
-        isinstance(part, nn.Conv2d) and max(part.kernel_size) > max(part.stride) for part in module.modules()
-    )
-
-
-def _with_own_code(function: Any) -> types.FunctionType:
-    """Return the function with a code object of its own.
-
-    The compiler counts what it compiled by code object and gives up after a few; each engine starts anew.
-    """
-    return types.FunctionType(
-        function.__code__.replace(),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
 
 
 def _clearly_wrong(answers: torch.Tensor, logits: torch.Tensor) -> int:

@@ -1,0 +1,313 @@
+"""The pipeline: from a recipe to a certifier and its evaluation, a method a step."""
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from rich.console import Console
+from torch import nn
+
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.folder import MANIFEST as CERTIFIER
+from rrise.certifiers.folder import load_certifier
+from rrise.certifiers.monte_carlo import monte_carlo_certificates
+from rrise.certifiers.surrogate import BATCH_SIZE, Certifier, calibrate
+from rrise.data.augmentation import Augmentation
+from rrise.errors import SettingError, did_you_mean
+from rrise.evaluation.costs import Costs
+from rrise.evaluation.results import Evaluation
+from rrise.evaluation.writing import write_evaluation
+from rrise.files import Json, sha256_of_file, write_json, write_text
+from rrise.models.fingerprint import fingerprint
+from rrise.models.folder import load_model
+from rrise.progress import progress_bar
+from rrise.runs.device import choose_device
+from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
+from rrise.runs.recipe import Recipe
+from rrise.runs.run import Run, identity_of
+from rrise.runs.steps import RECIPE, open_run
+from rrise.runs.tensorboard import check_tensorboard
+from rrise.seeds import derive_seed
+from rrise.training.base import train_base
+from rrise.training.checkpoint import Checkpoint
+from rrise.training.settings import TrainingHistory, TrainingSettings
+from rrise.training.surrogate import Surrogate, train_surrogate
+from rrise.training.team import join_team, started_by_torchrun
+from rrise.votes.array import Votes
+
+UNTIL = ("base", "surrogate")
+_CERTIFICATES = "certificates.parquet"
+
+
+def run_recipe(
+    folder: Path,
+    recipe: Recipe,
+    console: Console,
+    *,
+    until: str | None = None,
+    fresh: bool = False,
+    device: str | None = None,
+    data_root: Path | None = None,
+    tensorboard: bool = False,
+) -> Evaluation | None:
+    """Run a recipe in a folder, or go on there, and return what the report shows.
+
+    `until` stops after the base classifier or the surrogate and returns None. Steps that are up to date
+    are not done again; a step that was killed goes on where it was. Of the processes that `torchrun`
+    starts, the first does everything and the others train with it.
+    """
+    if until is not None and until not in UNTIL:
+        raise SettingError(
+            f"expected until out of {', '.join(UNTIL)}; got {until!r}{did_you_mean(until, UNTIL)}"
+        )
+    if tensorboard:
+        check_tensorboard()
+    if until is None and started_by_torchrun():
+        raise SettingError("torchrun is for rrise train-base and rrise train-surrogate alone")
+    team, chosen = join_team(choose_device(device))
+    pipeline = Pipeline(
+        folder,
+        recipe,
+        console if team.leads else Console(quiet=True),
+        device=chosen,
+        data_root=data_root,
+        tensorboard=tensorboard,
+        team=team,
+    )
+    with open_run(folder, fresh=fresh) if team.leads else nullcontext():
+        return pipeline.run(until)
+
+
+class Pipeline(Run):
+    """A run, with a method a step."""
+
+    def run(self, until: str | None = None) -> Evaluation | None:
+        """Do every step that is not up to date."""
+        if self.team.leads:
+            write_text(self.folder / RECIPE, self.recipe.to_toml())
+            write_json(self.folder / "splits.json", self.data.splits.to_json())
+        if until != "base":
+            self.data.check_held_out()
+            if self.recipe.surrogate.architecture is not None:
+                self.start_of_surrogate()
+        base = self.base()
+        if until == "base":
+            return None
+        budgets = self.recipe.votes
+        surrogate = self.surrogate(base, self.targets(base))
+        if until == "surrogate":
+            return None
+        calibration_votes = self.votes("calibration", base, budgets.calibration)
+        certifier = self.certifier(base, surrogate, calibration_votes)
+        selection = self.votes("test", base, budgets.selection, purpose="selection")
+        test_votes = self.votes("test", base, budgets.test)
+        return self.evaluation(certifier, surrogate, test_votes, selection)
+
+    def base(self) -> nn.Module:
+        """Train the base classifier, or take it from the weights that the recipe names."""
+        s = self.recipe.base
+        if s.weights is not None:
+            self.step("base", {"weights": weights_checksum(s.weights), **self.settings("base")}, self._given)
+            return load_model(self.folder / "base").to(self.device)
+        data = self.data
+
+        def make(folder: Path, checkpoint: Checkpoint) -> Json:
+            network = Network.normalised(str(s.architecture), s.options, data)
+            module = network.build(derive_seed(s.seed, "base"), data, self.device, "base")
+            with self.training("base", s.epochs) as hooks:
+                history = train_base(
+                    module,
+                    data.values("train"),
+                    data.labels("train"),
+                    data.values("validation"),
+                    data.labels("validation"),
+                    sigma=s.sigma or 0.0,
+                    settings=_training_settings(s),
+                    augmentation=Augmentation(s.augmentations) if s.augmentations else None,
+                    label_smoothing=s.label_smoothing,
+                    checkpoint=checkpoint,
+                    team=self.team,
+                    **hooks,
+                )
+            network.save(folder, module)
+            return {"fingerprint": fingerprint(module), "history": asdict(history)}
+
+        self.trained("base", {**self.made_from("train", "validation"), **self.settings("base")}, make)
+        return load_model(self.folder / "base").to(self.device)
+
+    def _given(self, folder: Path) -> Json:
+        network, module = given_base(self.recipe.base)
+        check_classes(module, self.data, "name the weights of a classifier for this data")
+        network.save(folder, module)
+        return {"fingerprint": fingerprint(module)}
+
+    def targets(self, base: nn.Module) -> Votes:
+        """Return the votes of all inputs that train the surrogate."""
+        parts = [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
+        if len(parts) == 1:
+            return parts[0]
+        smoothing, digests = parts[0].smoothing, [part.digests for part in parts]
+        assert smoothing is not None
+        counts = np.concatenate([np.asarray(part) for part in parts])
+        return Votes(counts, smoothing, digests=np.concatenate([d for d in digests if d is not None]))
+
+    def start_of_surrogate(self) -> tuple[Network, nn.Module | None]:
+        """Return the surrogate's architecture, and a network with random weights if it starts from one."""
+        s = self.recipe.surrogate
+        if s.architecture is not None:
+            network = Network.normalised(s.architecture, s.options, self.data)
+        else:
+            network = Network.saved(self.folder / "base")
+            if s.strategy != "all-random" or network.is_imported:
+                return network, None
+        return network, network.build(derive_seed(s.seed, "surrogate"), self.data, self.device, "surrogate")
+
+    def surrogate(self, base: nn.Module, votes: Votes) -> Surrogate:
+        """Train the surrogate on the votes of its inputs."""
+        s = self.recipe.surrogate
+
+        def make(folder: Path, checkpoint: Checkpoint) -> Json:
+            network, module = self.start_of_surrogate()
+            with self.training("surrogate", s.epochs) as hooks:
+                trained = train_surrogate(
+                    base,
+                    self.data.training_values(),
+                    votes,
+                    strategy=s.strategy,
+                    objective=s.objective,
+                    network=module,
+                    head=s.head,
+                    epochs=s.epochs,
+                    learning_rate=s.learning_rate,
+                    batch_size=s.batch_size,
+                    weight_decay=s.weight_decay,
+                    gradient_clip=s.gradient_clip,
+                    warmup_epochs=s.warmup_epochs,
+                    validation_share=s.validation_share,
+                    labels=self.data.training_labels(),
+                    seed=s.seed,
+                    compiled=s.compile,
+                    checkpoint=checkpoint,
+                    team=self.team,
+                    **hooks,
+                )
+            network.save(folder, trained.network)
+            write_json(folder / "target_validation.json", {"held_out": trained.held_out.tolist()})
+            return {"training_passes": trained.training_passes, "history": asdict(trained.history)}
+
+        inputs = {"base": fingerprint(base), "votes": identity_of(votes)}
+        inputs |= {**self.made_from(*self.data.for_surrogate), **self.settings("surrogate")}
+        result = self.trained("surrogate", inputs, make)
+        assert votes.smoothing is not None
+        return Surrogate(
+            load_model(self.folder / "surrogate"),
+            votes.smoothing.base,
+            smoothing=votes.smoothing,
+            seen=self.data.training_digests(),
+            history=TrainingHistory(**result["history"]),
+            training_passes=result["training_passes"],
+        )
+
+    def certifier(self, base: nn.Module, surrogate: Surrogate, votes: Votes) -> Certifier:
+        """Calibrate the surrogate."""
+        s = self.recipe.calibration
+
+        def make(folder: Path) -> Json:
+            certifier = calibrate(
+                surrogate,
+                self.data.values("calibration")[:],
+                votes,
+                sigma=self.recipe.votes.sigma,
+                failure=s.failure,
+                beta=s.beta,
+                score=s.score,
+                base=base,
+                class_names=self.data.class_names,
+                allow_seen=True,  # the splits are disjoint, and check_held_out has looked at equal inputs
+            )
+            certifier.save(folder)
+            return {"guarantee": certifier.guarantee.id, "offset": certifier.calibration.offset}
+
+        inputs = {"surrogate": fingerprint(surrogate.network), "votes": identity_of(votes)}
+        self.step(
+            "certifier", {**inputs, **self.made_from("calibration"), **self.settings("calibration")}, make
+        )
+        certifier = load_certifier(self.folder / "certifier")
+        certifier.check_base(base)
+        return certifier
+
+    def evaluation(
+        self, certifier: Certifier, surrogate: Surrogate, votes: Votes, selection: Votes
+    ) -> Evaluation:
+        """Compare the certifier with Monte Carlo on the test inputs, and write the report."""
+        monte_carlo = monte_carlo_certificates(votes, selection, alpha=self.recipe.calibration.failure)
+
+        def compared(certificates: Certificates) -> Evaluation:
+            budgets, calibration = self.recipe.votes, len(self.data.splits.calibration)
+            trained_on = sum(len(self.data.inputs(split)) for split in self.data.for_surrogate)
+            return Evaluation(
+                indices=self.data.splits.test,
+                images=self.data.pictures("test"),
+                labels=self.data.labels("test").numpy(),
+                class_names=self.data.class_names,
+                surrogate=certificates,
+                monte_carlo=monte_carlo,
+                votes=votes,
+                costs=Costs(
+                    target_votes=trained_on * budgets.train,
+                    surrogate_training=surrogate.training_passes,
+                    calibration=calibration * (budgets.calibration + 1),
+                    per_query=certificates.passes,
+                    monte_carlo_per_query=monte_carlo.passes,
+                ),
+            )
+
+        def make(folder: Path) -> Json:
+            title = f"RRISE: certified radii for {self.data.dataset.name}"
+            write_evaluation(folder, compared(self.certificates(certifier)), title, self.recipe.settings())
+            return {}
+
+        inputs = {
+            "certifier": sha256_of_file(self.folder / "certifier" / CERTIFIER),
+            "votes": identity_of(votes),
+            "selection": identity_of(selection),
+        }
+        everything = {"settings": self.recipe.tables()}
+        self.step("evaluation", {**inputs, **self.made_from("test"), **everything}, make)
+        table = pq.read_table(self.folder / "evaluation" / _CERTIFICATES).to_pydict()
+        label, bound = (np.array(table[f"surrogate_{name}"]) for name in ("label", "lower_bound"))
+        return compared(_certificates(certifier, label, bound))
+
+    def certificates(self, certifier: Certifier) -> Certificates:
+        """Certify the test inputs, a batch at a time."""
+        values, size = self.data.values("test"), len(self.data.splits.test)
+        parts = []
+        with progress_bar(self.console, "certifying", size, "inputs") as advance:
+            for start in range(0, size, BATCH_SIZE):
+                parts.append(certifier(values[start : start + BATCH_SIZE]))
+                advance(len(parts[-1]))
+        label, bound = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("label", "lower_bound")
+        )
+        return _certificates(certifier, label, bound)
+
+
+def _training_settings(settings: Any) -> TrainingSettings:
+    return TrainingSettings(
+        settings.epochs,
+        settings.learning_rate,
+        settings.batch_size,
+        settings.weight_decay,
+        settings.gradient_clip,
+        settings.warmup_epochs,
+        settings.seed,
+        settings.compile,
+    )
+
+
+def _certificates(certifier: Certifier, label: Any, bound: Any) -> Certificates:
+    sigma, guarantee = certifier.smoothing.sigma, certifier.guarantee
+    return Certificates.from_bound(label, bound, sigma=sigma, guarantee=guarantee, passes=1)

@@ -1,0 +1,278 @@
+"""A recipe: everything that determines a run, from the data to the level of the guarantee."""
+
+import copy
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from rrise._version import __version__
+from rrise.errors import SettingError, did_you_mean
+from rrise.runs.tables import Tables, change, check_keys, parse_change, read_table, write_tables
+from rrise.statistics import check_budget, check_sigma, conformal_rank, conformal_share
+
+PROFILE = "profile"
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Which inputs serve what.
+
+    A whole number is a count, a fraction a share: `validation` of the training part, `calibration` of the
+    test part. `train` and `test` limit the two parts. `unlabelled` names more inputs for the surrogate;
+    `copies` augmented copies of each training input are others.
+    """
+
+    source: str
+    validation: int | float = 0.1
+    calibration: int | float = 0.1
+    train: int | None = None
+    test: int | None = None
+    protocol: Literal["held-out", "paper"] = "held-out"
+    seed: int = 0
+    unlabelled: str | None = None
+    copies: int = 0
+    copies_augmentations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BaseSettings:
+    """The base classifier: how to build and train it, or `weights` (then nothing is trained)."""
+
+    architecture: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    weights: str | None = None
+    sigma: float | None = None
+    epochs: int = 200
+    learning_rate: float = 1e-3
+    batch_size: int = 512
+    weight_decay: float = 5e-4
+    label_smoothing: float = 0.1
+    gradient_clip: float = 1.0
+    warmup_epochs: int = 5
+    augmentations: tuple[str, ...] = ()
+    seed: int = 0
+    compile: bool | None = None
+
+
+@dataclass(frozen=True)
+class VoteSettings:
+    """The noise, and how many votes each input of a split gets; `selection` is for Monte Carlo alone."""
+
+    sigma: float
+    seed: int = 100
+    precision: Literal["float32", "tf32", "bfloat16", "float16", "float64"] | None = None
+    train: int = 10_000
+    calibration: int = 10_000
+    test: int = 10_000
+    selection: int = 100
+
+
+@dataclass(frozen=True)
+class SurrogateSettings:
+    """How the surrogate is trained; with an `architecture` of its own it starts from random weights."""
+
+    strategy: Literal["head", "all", "all-random"] = "head"
+    objective: Literal["cross-entropy", "jensen-shannon"] = "cross-entropy"
+    architecture: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    head: str | None = None
+    epochs: int = 200
+    learning_rate: float = 5e-4
+    batch_size: int = 512
+    weight_decay: float = 5e-4
+    gradient_clip: float = 1.0
+    warmup_epochs: int = 5
+    validation_share: float = 0.1
+    seed: int = 0
+    compile: bool | None = None
+
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """The guarantee: `failure = beta + gamma`, and the score it is calibrated with."""
+
+    failure: float = 0.05
+    beta: float = 0.001
+    score: Literal["additive", "probit"] = "probit"
+
+
+_TABLES: dict[str, type] = {
+    "data": DataSettings,
+    "base": BaseSettings,
+    "votes": VoteSettings,
+    "surrogate": SurrogateSettings,
+    "calibration": CalibrationSettings,
+}
+_AT_LEAST = {
+    **{f"data.{key}": 1 for key in ("train", "test")},
+    **{f"votes.{key}": 1 for key in ("train", "selection")},
+    **{f"{step}.{key}": 1 for step in ("base", "surrogate") for key in ("epochs", "batch_size")},
+    **{f"{step}.{key}": 0 for step in ("base", "surrogate") for key in ("weight_decay", "warmup_epochs")},
+    "base.sigma": 0,
+    "data.copies": 0,
+}
+_ABOVE_ZERO = [
+    f"{step}.{key}" for step in ("base", "surrogate") for key in ("learning_rate", "gradient_clip")
+]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The five tables of a recipe, checked: what would fail after an hour of work is refused at once."""
+
+    data: DataSettings
+    base: BaseSettings
+    votes: VoteSettings
+    surrogate: SurrogateSettings
+    calibration: CalibrationSettings
+
+    def __post_init__(self) -> None:
+        """Refuse now what would fail after training and voting."""
+        _check_numbers(self.settings())
+        self._check_levels()
+        self._check_data()
+        self._check_networks()
+
+    def _check_levels(self) -> None:
+        gamma = conformal_share(self.calibration.failure, self.calibration.beta)
+        if isinstance(self.data.calibration, int):
+            conformal_rank(self.data.calibration, gamma)
+        check_sigma(self.votes.sigma)
+        check_budget(self.votes.calibration, self.calibration.beta, "beta")
+        check_budget(self.votes.test, self.calibration.failure, "failure")
+
+    def _check_data(self) -> None:
+        if bool(self.data.copies) != bool(self.data.copies_augmentations):
+            raise SettingError(
+                f"data.copies and data.copies_augmentations go together: got {self.data.copies} copies and "
+                f"{list(self.data.copies_augmentations)}"
+            )
+
+    def _check_networks(self) -> None:
+        base, surrogate = self.base, self.surrogate
+        if base.weights is None and (base.architecture is None or base.sigma is None):
+            raise SettingError(
+                "the recipe needs base.architecture and base.sigma, or base.weights of a trained classifier"
+            )
+        if surrogate.architecture is not None and surrogate.strategy != "all-random":
+            raise SettingError(
+                f"a surrogate of another architecture starts from random weights: expected "
+                f"surrogate.strategy 'all-random', got {surrogate.strategy!r}"
+            )
+        if surrogate.architecture is None and surrogate.options:
+            raise SettingError("surrogate.options are for a surrogate.architecture of its own: name it")
+        if surrogate.head is not None and surrogate.strategy != "head":
+            raise SettingError(f"surrogate.head is for the strategy 'head', not for {surrogate.strategy!r}")
+
+    def tables(self) -> Tables:
+        """Return the settings as tables."""
+        return asdict(self)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by their full names, such as `base.epochs`."""
+        tables = self.tables().items()
+        return {f"{name}.{key}": value for name, table in tables for key, value in table.items()}
+
+    def to_toml(self) -> str:
+        """Write the recipe as a run's folder keeps it; it can be run again."""
+        return f"# rrise {__version__}\n\n{write_tables(self.tables())}"
+
+
+def _check_numbers(settings: Mapping[str, Any]) -> None:
+    for key, least in _AT_LEAST.items():
+        if settings[key] is not None and not least <= settings[key] < math.inf:
+            raise SettingError(f"expected {key} to be at least {least}, got {settings[key]}")
+    for key in _ABOVE_ZERO:
+        if not 0 < settings[key] < math.inf:
+            raise SettingError(f"expected {key} to be above 0, got {settings[key]}")
+    if not 0 <= settings["base.label_smoothing"] < 1:
+        raise SettingError(
+            f"expected base.label_smoothing from 0 to below 1, got {settings['base.label_smoothing']}"
+        )
+    shares = ("data.validation", "data.calibration", "surrogate.validation_share")
+    for key, value in ((key, settings[key]) for key in shares):
+        if isinstance(value, int) and value < 1:
+            raise SettingError(f"expected {key} to be a count of at least 1, or a share; got {value}")
+        if isinstance(value, float) and not 0 < value < 1:
+            raise SettingError(f"expected {key} to be a share strictly between 0 and 1, got {value}")
+
+
+@dataclass(frozen=True)
+class RecipeFile:
+    """A recipe as it is written: its name, its text, and what TOML makes of it."""
+
+    name: str
+    text: str
+    tables: Tables
+    profiles: dict[str, Tables]
+
+    @classmethod
+    def find(cls, source: str | Path) -> "RecipeFile":
+        """Read the recipe at a path, or the packaged one of a name."""
+        path, packaged = Path(source), packaged_recipes()
+        if path.suffix == ".toml" or path.is_file():
+            name = path.absolute().parent.name if path.name == "recipe.toml" else path.stem
+            try:
+                return cls._parse(name, path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                if isinstance(error, SettingError):
+                    raise
+                raise SettingError(f"{path} is not a readable recipe: {error}") from None
+        if str(source) not in packaged:
+            raise SettingError(
+                f"expected the path of a .toml file, or a recipe out of {', '.join(packaged)}; got "
+                f"{str(source)!r}{did_you_mean(str(source), packaged)}"
+            )
+        return cls._parse(str(source), packaged[str(source)].read_text(encoding="utf-8"))
+
+    @classmethod
+    def _parse(cls, name: str, text: str) -> "RecipeFile":
+        tables = tomllib.loads(text)
+        profiles = tables.pop(PROFILE, {})
+        check_keys(_TABLES, tables)
+        if not isinstance(profiles, dict) or not all(isinstance(part, dict) for part in profiles.values()):
+            raise SettingError(f"expected profiles as tables such as [{PROFILE}.quick.base]")
+        for profile, changes in profiles.items():
+            check_keys(_TABLES, changes, f"{PROFILE}.{profile}.")
+        return cls(name, text, tables, profiles)
+
+    def recipe(self, profile: str | None = None, changes: Mapping[str, Any] | None = None) -> Recipe:
+        """Return the recipe with what a profile, and then `changes` by full names, set otherwise."""
+        tables = {name: copy.deepcopy(self.tables.get(name, {})) for name in _TABLES}
+        if profile is not None:
+            if profile not in self.profiles:
+                known = ", ".join(self.profiles) or "none"
+                raise SettingError(f"the recipe {self.name} has no profile {profile!r}; it has: {known}")
+            for name, table in self.profiles[profile].items():
+                tables[name] |= copy.deepcopy(table)
+        for key, value in (changes or {}).items():
+            change(tables, key, value)
+        check_keys(_TABLES, tables)
+        return Recipe(**{name: read_table(kind, tables[name], name) for name, kind in _TABLES.items()})
+
+
+def read_recipe(
+    source: str | Path, profile: str | None = None, changes: Mapping[str, Any] | None = None
+) -> Recipe:
+    """Read the recipe at a path or of a packaged name, in a profile and with changes.
+
+    >>> read_recipe("digits", "quick", {"calibration.failure": 0.1}).calibration.failure
+    0.1
+    """
+    return RecipeFile.find(source).recipe(profile, changes)
+
+
+def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
+    """Read what `--set` says; of two values for a key the later one counts."""
+    return dict(map(parse_change, texts))
+
+
+def packaged_recipes() -> dict[str, Any]:
+    """Return the recipes that come with the package, as readable files by name."""
+    folder = resources.files("rrise") / "recipes"
+    files = {Path(file.name).stem: file for file in folder.iterdir() if file.name.endswith(".toml")}
+    return dict(sorted(files.items()))

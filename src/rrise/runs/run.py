@@ -1,0 +1,175 @@
+"""A run: a recipe, its data, a folder, and what all of its steps share."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import nn
+
+from rrise._version import __version__
+from rrise.data.augmentation import Augmentation
+from rrise.errors import RriseError, SettingError
+from rrise.files import Json, read_signed_json
+from rrise.models.precision import at_precision
+from rrise.progress import progress_bar
+from rrise.runs.data import RunData
+from rrise.runs.networks import weights_checksum
+from rrise.runs.recipe import Recipe
+from rrise.runs.steps import MANIFEST, remove, run_step
+from rrise.runs.tensorboard import epoch_log
+from rrise.statistics import conformal_rank, conformal_share
+from rrise.training.checkpoint import Checkpoint
+from rrise.training.settings import TrainingHistory
+from rrise.training.team import Team
+from rrise.votes.array import Votes
+from rrise.votes.plan import VotePlan
+from rrise.votes.store import VoteStore
+
+_HOW = ("compile",)
+"""Settings that say how a step computes, not what: changing them is no reason to do it again."""
+
+
+class Run:
+    """A recipe in a folder, on a device. Making one loads the data and refuses what a later step would.
+
+    `team` is the processes that train together; None is this one alone.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        console: Console,
+        *,
+        device: torch.device,
+        data_root: Path | None = None,
+        tensorboard: bool = False,
+        team: Team | None = None,
+    ) -> None:
+        self.folder, self.recipe, self.console, self.device = folder, recipe, console, device
+        self.team = team or Team()
+        self.tensorboard = folder / "tensorboard" if tensorboard else None
+        self._check_names()
+        self.data = RunData(recipe.data, data_root)
+        console.print(
+            f"data: {self.data.dataset.name}, {self.data.dataset.source}", style="dim", markup=False
+        )
+        conformal_rank(
+            len(self.data.splits.calibration),
+            conformal_share(recipe.calibration.failure, recipe.calibration.beta),
+        )
+
+    def _check_names(self) -> None:
+        """Refuse now, before anything is loaded, what a later step would not know."""
+        recipe = self.recipe
+        for names in (recipe.base.augmentations, recipe.data.copies_augmentations):
+            Augmentation(names)
+        at_precision(nn.Linear(1, 1).to(self.device), self.plan("train", recipe.votes.train).precision)
+        if recipe.base.weights is not None:
+            weights_checksum(recipe.base.weights)
+
+    def plan(self, name: str, n: int) -> VotePlan:
+        """Return what to vote on for one collection."""
+        votes = self.recipe.votes
+        return VotePlan(votes.sigma, n, votes.seed, name, precision=votes.precision)
+
+    def votes(self, split: str, base: nn.Module, n: int, purpose: str = "votes") -> Votes:
+        """Collect the votes of a split, or read them."""
+        name = split if purpose == "votes" else f"{split}-{purpose}"
+        folder = self.folder / "votes" / name
+        store = VoteStore(folder, base, self.data.inputs(split), self.plan(name, n))
+        if self.team.size > 1:
+            return _of_one_process(store, name)
+        try:
+            store.prepare()
+        except RriseError as difference:
+            self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
+            remove(folder)
+        if store.finished():
+            self.console.print(f"[dim]votes/{name}: up to date")
+            return store.collect()
+        with progress_bar(self.console, f"votes of {name}", n * len(store.inputs), "passes") as advance:
+            return store.collect(on_progress=advance)
+
+    @contextmanager
+    def training(self, step: str, epochs: int) -> Iterator[dict[str, Any]]:
+        """Give what a training calls as it goes: a progress bar, and a log for TensorBoard."""
+        with (
+            progress_bar(self.console, f"training the {step}", epochs, "epochs") as advance,
+            epoch_log(self.tensorboard, step) as log,
+        ):
+            yield {"on_progress": advance, "on_epoch": log}
+
+    def made_from(self, *splits: str) -> Json:
+        """Return what a step's manifest says of the inputs it uses."""
+        return {split: self.data.fingerprint(split) for split in splits}
+
+    def settings(self, table: str) -> Json:
+        """Return what a step's manifest says of the settings it uses."""
+        chosen = self.recipe.tables()[table]
+        return {"settings": {name: value for name, value in chosen.items() if name not in _HOW}}
+
+    def step(self, name: str, inputs: Json, make: Callable[[Path], Json]) -> Json:
+        """Do a step unless it is up to date, say which, and return its result."""
+        result, ran = run_step(self.folder / name, {"rrise": __version__, **inputs}, make)
+        self.console.print(f"[dim]{name}: {'written' if ran else 'up to date'}")
+        return result
+
+    def trained(self, name: str, inputs: Json, make: Callable[[Path, Checkpoint], Json]) -> Json:
+        """Do a training step, which goes on where it was killed; say which epoch it kept."""
+        checkpoint = Checkpoint(self.folder / "checkpoints" / name, inputs)
+        if not self.team.leads:
+            return self._follow(self.folder / name, lambda folder: make(folder, checkpoint))
+        trains = False
+
+        def make_together(folder: Path) -> Json:
+            nonlocal trains
+            trains = self.team.agreed(True)
+            return make(folder, checkpoint)
+
+        result = self.step(name, inputs, make_together)
+        if not trains:
+            self.team.agreed(False)
+        self.team.agreed(True)
+        checkpoint.clear()
+        with suppress(OSError):  # another step's checkpoint may be there
+            (self.folder / "checkpoints").rmdir()
+        history = TrainingHistory(**result["history"])
+        measured = ", ".join(
+            f"{key.replace('_', ' ')} {value:.4g}" for key, value in history.selected.items()
+        )
+        kept = f"epoch {history.selected_epoch} of {len(history.epochs)}"
+        self.console.print(
+            f"{name}: {kept}: {measured}", style="dim", markup=False, highlight=False, soft_wrap=True
+        )
+        return result
+
+    def _follow(self, folder: Path, make: Callable[[Path], Json]) -> Json:
+        """Take part in the leader's training, if it trains, and wait until its results are written."""
+        if self.team.agreed(False):
+            with tempfile.TemporaryDirectory() as nowhere:
+                make(Path(nowhere))
+        self.team.agreed(True)
+        result: Json = read_signed_json(folder / MANIFEST)["result"]
+        return result
+
+
+def _of_one_process(store: VoteStore, name: str) -> Votes:
+    """Read votes; processes that train together do not collect them."""
+    if not store.finished():
+        raise SettingError(
+            f"the votes of {name} are not collected yet, which torchrun cannot do: rrise run collects them"
+        )
+    return store.collect()
+
+
+def identity_of(votes: Votes) -> Json:
+    """Return what votes are of, and a checksum of the counts."""
+    smoothing = votes.smoothing.to_json() if votes.smoothing else {}
+    return {**smoothing, "sha256": hashlib.sha256(np.ascontiguousarray(votes).tobytes()).hexdigest()}

@@ -1,0 +1,157 @@
+"""TOML tables into dataclasses and back: what is unknown, missing or of another type gets a sentence."""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from rrise.errors import SettingError, did_you_mean
+
+Tables = dict[str, dict[str, Any]]
+Kind = TypeVar("Kind")
+
+_WORDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    tuple: "a list of texts",
+    dict: "a table",
+}
+
+
+def read_table(kind: type[Kind], table: Mapping[str, Any], name: str) -> Kind:
+    """Make a dataclass of a table whose keys were checked; `name` is the table's, for messages."""
+    types = get_type_hints(kind)
+    missing = [part.name for part in _fields(kind) if _is_required(part) and part.name not in table]
+    if missing:
+        raise SettingError(f"the recipe says nothing of {', '.join(f'{name}.{key}' for key in missing)}")
+    return kind(**{key: _of_type(value, types[key], f"{name}.{key}") for key, value in table.items()})
+
+
+def check_keys(kinds: Mapping[str, type], tables: Mapping[str, Any], prefix: str = "") -> None:
+    """Refuse tables and keys that the dataclasses do not have, suggesting the nearest one."""
+    keys = {name: [part.name for part in _fields(kind)] for name, kind in kinds.items()}
+    for name, table in tables.items():
+        if name not in keys:
+            homes = [f"{other}.{name}" for other, known in keys.items() if name in known]
+            raise SettingError(f"a recipe has no {prefix}{name}{_hint(name, keys, homes)}")
+        if not isinstance(table, dict):
+            raise SettingError(f"expected {prefix}{name} to be a table, got {_described(table)}")
+        for key in table:
+            if key not in keys[name]:
+                homes = [f"{other}.{key}" for other, known in keys.items() if key in known]
+                hint = _hint(key, keys[name], homes, within=f"{name}.")
+                raise SettingError(f"a recipe has no {prefix}{name}.{key}{hint}")
+
+
+def parse_change(text: str) -> tuple[str, Any]:
+    """Read `table.key=value`; the value is TOML, and a bare word is a text.
+
+    >>> parse_change("base.epochs=3"), parse_change("data.protocol=paper")
+    (('base.epochs', 3), ('data.protocol', 'paper'))
+    """
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or "." not in key:
+        raise SettingError(f"expected --set TABLE.KEY=VALUE, such as base.epochs=3; got {text!r}")
+    try:
+        parsed = tomllib.loads(f"value = {value}")
+    except tomllib.TOMLDecodeError:
+        return key, value.strip()
+    return key, parsed["value"] if len(parsed) == 1 else value.strip()
+
+
+def change(tables: Tables, key: str, value: Any) -> None:
+    """Set `table.key`, or `table.key.name` inside a key that is a table, in place."""
+    name, *path = key.split(".")
+    place: Any = tables.setdefault(name, {})
+    for part in path[:-1]:
+        place = place.setdefault(part, {}) if isinstance(place, dict) else None
+    if not isinstance(place, dict):
+        raise SettingError(f"cannot set {key}: {key.rpartition('.')[0]} is not a table")
+    place[path[-1]] = value
+
+
+def write_tables(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write tables as TOML; what is None is left out.
+
+    >>> print(write_tables({"base": {"epochs": 3, "weights": None, "options": {"classes": 10}}}))
+    [base]
+    epochs = 3
+    options = { classes = 10 }
+    """
+    parts = []
+    for name, table in tables.items():
+        lines = [f"{key} = {_written(value)}" for key, value in table.items() if value is not None]
+        parts.append("\n".join([f"[{name}]", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        inside = ", ".join(f"{json.dumps(key)} = {_written(item)}" for key, item in value.items())
+        bare = ", ".join(f"{key} = {_written(item)}" for key, item in value.items())
+        return f"{{ {bare if all(map(_is_bare, value)) else inside} }}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _is_bare(key: str) -> bool:
+    return key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+
+
+def _fields(kind: Any) -> tuple[Field[Any], ...]:
+    return fields(kind)
+
+
+def _is_required(part: Field[Any]) -> bool:
+    return part.default is MISSING and part.default_factory is MISSING
+
+
+def _hint(key: str, known: Iterable[str], homes: list[str], within: str = "") -> str:
+    """Return the end of a sentence: the nearest name, where a key of this name is, or all names."""
+    names = list(known)
+    if near := difflib.get_close_matches(key, names, 1):
+        return f": did you mean {within}{near[0]}?"
+    if homes:
+        return f": did you mean {' or '.join(homes)}?"
+    return f"; it has {', '.join(f'{within}{name}' for name in names)}"
+
+
+def _of_type(value: Any, wanted: Any, key: str) -> Any:
+    """Return a value as its field has it; an int will do for a float, but true is no int."""
+    kinds = _alternatives(wanted)
+    names = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
+    if value in names:
+        return value
+    if names:
+        raise SettingError(
+            f"expected {key} out of {', '.join(names)}; got {_described(value)}"
+            f"{did_you_mean(str(value), names)}"
+        )
+    kinds = [get_origin(kind) or kind for kind in kinds]
+    if type(value) in kinds:
+        return value
+    if float in kinds and type(value) is int:
+        return float(value)
+    if tuple in kinds and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    words = " or ".join(_WORDS[kind] for kind in kinds)
+    raise SettingError(f"expected {key} to be {words}, got {_described(value)}")
+
+
+def _alternatives(wanted: Any) -> list[Any]:
+    union = get_args(wanted) if get_origin(wanted) in (UnionType, Union) else (wanted,)
+    return [kind for kind in union if kind is not NoneType]
+
+
+def _described(value: Any) -> str:
+    kind = _WORDS.get(type(value), "a list" if isinstance(value, list) else type(value).__name__)
+    return kind if isinstance(value, dict | list) else f"{kind}: {_written(value)}"

@@ -1,0 +1,80 @@
+"""Checkpoints: the state of a training after an epoch, as one file that is there whole or not at all."""
+
+import json
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from rrise.files import Json, write_bytes
+
+_NAME = "checkpoint.safetensors"
+_RECORD = "record"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a training needs to go on: tensors by name, and numbers as JSON."""
+
+    tensors: dict[str, torch.Tensor]
+    record: Json
+
+    def part(self, name: str) -> dict[str, torch.Tensor]:
+        """Return the tensors whose names begin with `name.`, without it."""
+        start = f"{name}."
+        return {
+            key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)
+        }
+
+
+class Checkpoint:
+    """A place where a training leaves its state after an epoch, and finds it again.
+
+    `identity` is what the training depends on; a state left by another one is not used. A state is written
+    when `seconds` have passed since the last, so that short epochs do not wait for the disk.
+    """
+
+    def __init__(self, folder: Path, identity: Json, seconds: float = 20.0) -> None:
+        self.path, self.identity, self.seconds = folder / _NAME, identity, seconds
+        self._last = time.monotonic()
+
+    def load(self) -> State | None:
+        """Return the state that was left, or None where there is none of this training."""
+        if not self.path.is_file():
+            return None
+        try:
+            with safetensors.safe_open(self.path, framework="pt") as file:
+                record = json.loads(file.metadata()[_RECORD])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            warnings.warn(
+                f"{self.path} cannot be read ({error}): training starts over", RuntimeWarning, stacklevel=2
+            )
+            return None
+        return State(tensors, record["state"]) if record["identity"] == self._identity() else None
+
+    def due(self) -> bool:
+        """Tell whether it is time to write."""
+        return time.monotonic() - self._last >= self.seconds
+
+    def save(self, state: State) -> None:
+        """Write a state in place of the last one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        record = json.dumps({"identity": self._identity(), "state": state.record})
+        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
+        write_bytes(self.path, safetensors.torch.save(tensors, metadata={_RECORD: record}))
+        self._last = time.monotonic()
+
+    def clear(self) -> None:
+        """Remove the state, and its folder if nothing else is in it."""
+        self.path.unlink(missing_ok=True)
+        if self.path.parent.is_dir() and not any(self.path.parent.iterdir()):
+            self.path.parent.rmdir()
+
+    def _identity(self) -> Any:
+        return json.loads(json.dumps(self.identity))

@@ -1,0 +1,77 @@
+"""A network in training: how its losses and predictions are computed."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import nn
+
+from rrise.models.compiling import Compiled, prefers_channels_last
+from rrise.models.evaluation_mode import device_of
+from rrise.training.objectives import Objective
+from rrise.training.settings import TrainingSettings
+from rrise.training.team import Team
+
+
+class Trainee:
+    """A network with its objective, compiled and in mixed precision as the settings say.
+
+    Only full batches run compiled; the compiler would make another function for the last, smaller one.
+    """
+
+    def __init__(
+        self, network: nn.Module, objective: Objective, settings: TrainingSettings, team: Team
+    ) -> None:
+        self.network, self.device = network, device_of(network)
+        self.channels_last = prefers_channels_last(network)
+        if self.channels_last:
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        on_gpu = self.device.type == "cuda"
+        self._mixed = on_gpu if settings.mixed_precision is None else settings.mixed_precision
+        self.compiled = on_gpu if settings.compiled is None else settings.compiled
+        self._part, self._batch = -(-settings.batch_size // team.size), settings.batch_size
+        shared = team.wrap(network)
+
+        def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            return objective(shared(inputs), targets)
+
+        def logits(inputs: torch.Tensor) -> torch.Tensor:
+            predicted: torch.Tensor = network(inputs)
+            return predicted
+
+        self._loss: Callable[..., torch.Tensor] = loss
+        self._logits: Callable[..., torch.Tensor] = logits
+        self._fast_loss = self.compile(loss, "training step")
+        self._fast_logits = self.compile(logits, "network")
+
+    def compile(self, function: Callable[..., torch.Tensor], name: str) -> Callable[..., torch.Tensor]:
+        """Return the function compiled, if this training compiles."""
+        return Compiled(function, name) if self.compiled else function
+
+    def is_full(self, batch: torch.Tensor) -> bool:
+        """Tell whether this is a member's part of a full batch."""
+        return len(batch) == self._part
+
+    def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the mean loss of a batch, with gradients."""
+        step = self._fast_loss if self.is_full(inputs) else self._loss
+        with self._precision():
+            return step(self._laid_out(inputs), targets)
+
+    def logits(self, batches: Iterable[torch.Tensor]) -> torch.Tensor:
+        """Return the predictions in evaluation mode, in the precision of the training."""
+        self.network.eval()
+        found = []
+        with torch.no_grad(), self._precision():
+            for batch in batches:
+                predict = self._fast_logits if len(batch) == self._batch else self._logits
+                found.append(predict(self._laid_out(batch)).float())
+        return torch.cat(found)
+
+    def _precision(self) -> AbstractContextManager[object]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self._mixed else nullcontext()
+
+    def _laid_out(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.channels_last and inputs.ndim == 4:
+            return inputs.contiguous(memory_format=torch.channels_last)
+        return inputs

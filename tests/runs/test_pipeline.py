@@ -1,0 +1,285 @@
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from rich.console import Console
+
+import rrise
+from rrise.data.catalogue import load_dataset
+from rrise.evaluation.results import Evaluation
+from rrise.files import TEMPORARY
+from rrise.models.folder import load_model
+from rrise.runs.pipeline import run_recipe
+from rrise.runs.recipe import read_recipe
+from rrise.runs.steps import open_run, run_step
+
+METRICS = Path("evaluation") / "metrics.json"
+
+
+def run_quick(folder: Path, console: Console | None = None, **changes: Any) -> Evaluation:
+    """Run the quick digits with changes such as `votes__sigma=0.5`."""
+    named = {name.replace("__", "."): value for name, value in changes.items()}
+    evaluation = run_recipe(folder, read_recipe("digits", "quick", named), console or Console(quiet=True))
+    assert evaluation is not None
+    return evaluation
+
+
+def listening() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def said(console: Console) -> str:
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def copied(quick_demo: Path, tmp_path: Path) -> Path:
+    """A finished run of its own."""
+    return Path(shutil.copytree(quick_demo, tmp_path / "demo"))
+
+
+def test_writes_the_run_folder_of_the_design(quick_demo: Path) -> None:
+    names = {path.name for path in quick_demo.iterdir() if not path.name.startswith(".")}
+    assert names == {"recipe.toml", "splits.json", "base", "votes", "surrogate", "certifier", "evaluation"}
+    votes = {path.name for path in (quick_demo / "votes").iterdir()}
+    assert votes == {"train", "calibration", "test", "test-selection"}
+
+
+def test_splits_never_overlap(quick_demo: Path) -> None:
+    splits = json.loads((quick_demo / "splits.json").read_text())
+    assert splits["protocol"] == "held-out"
+    for parts, sizes in (("train", "validation"), (300, 50)), (("calibration", "test"), (100, 100)):
+        together = [index for part in parts for index in splits[part]]
+        assert len(set(together)) == len(together) == sum(sizes)
+
+
+def test_inputs_that_select_the_surrogates_epoch_are_recorded(quick_demo: Path) -> None:
+    held_out = json.loads((quick_demo / "surrogate" / "target_validation.json").read_text())["held_out"]
+    assert len(set(held_out)) == 30
+    assert set(held_out) < set(range(300))
+
+
+def test_the_surrogate_is_a_model_folder(quick_demo: Path) -> None:
+    surrogate, base = (load_model(quick_demo / name) for name in ("surrogate", "base"))
+    images = load_dataset("digits").test.inputs(np.arange(8))
+    assert torch.equal(surrogate.features(images), base.features(images))
+    assert not torch.equal(surrogate(images), base(images))
+
+
+def test_is_worth_looking_at(quick_demo: Path) -> None:
+    metrics = json.loads((quick_demo / "evaluation" / "metrics.json").read_text())
+    assert metrics["monte_carlo"]["accuracy"] > 0.75
+    assert metrics["surrogate"]["certified_accuracy"] > 0.5
+    assert metrics["surrogate"]["average_certified_radius"] > 0.1
+    assert metrics["surrogate"]["passes_per_input"] == 1
+    assert metrics["break_even_queries"] > 0
+
+
+def test_certificates_on_disk_are_those_of_the_loaded_certifier(quick_demo: Path) -> None:
+    table = pq.read_table(quick_demo / "evaluation" / "certificates.parquet").to_pydict()
+    certificates = rrise.load_certifier(quick_demo / "certifier")(
+        load_dataset("digits").test.inputs(np.array(table["index"]))
+    )
+    np.testing.assert_array_equal(certificates.label, table["surrogate_label"])
+    np.testing.assert_array_equal(certificates.radius, table["surrogate_radius"])
+    np.testing.assert_array_equal(certificates.issued, table["surrogate_issued"])
+
+
+def test_a_second_run_does_nothing_again(quick_demo: Path) -> None:
+    def stamps() -> dict[str, int]:
+        files = [path for path in quick_demo.rglob("*") if path.is_file() and path.parent != quick_demo]
+        return {str(path): path.stat().st_mtime_ns for path in files}
+
+    before = stamps()
+    console = listening()
+    evaluation = run_quick(quick_demo, console)
+    assert stamps() == before
+    assert said(console).count("up to date") == 8
+    assert evaluation.metrics() == json.loads((quick_demo / METRICS).read_text())
+
+
+def test_a_changed_level_redoes_only_what_depends_on_it(copied: Path) -> None:
+    console = listening()
+    evaluation = run_quick(copied, console, calibration__failure=0.2)
+    assert "surrogate: up to date" in said(console)
+    assert "certifier: written" in said(console)
+    assert evaluation.surrogate.guarantee.failure == "0.2"
+    run_quick(copied, console, calibration__failure=0.2, votes__sigma=0.3)
+    assert "votes/train: collecting again" in said(console)
+
+
+def test_how_a_step_computes_is_no_reason_to_do_it_again(copied: Path) -> None:
+    console = listening()
+    run_quick(copied, console, base__compile=False, surrogate__compile=False)
+    assert "base: up to date" in said(console)
+    assert "surrogate: up to date" in said(console)
+
+
+def test_a_damaged_step_is_done_again(copied: Path) -> None:
+    before = rrise.load_certifier(copied / "certifier").calibration
+    (copied / "certifier" / "surrogate.safetensors").write_bytes(b"damaged")
+    run_quick(copied)
+    assert rrise.load_certifier(copied / "certifier").calibration == before
+
+
+def test_it_stops_where_it_is_told_to(copied: Path, tmp_path: Path) -> None:
+    few, quiet = read_recipe("digits", "quick", {"base.epochs": 2, "votes.train": 20}), Console(quiet=True)
+    folder = tmp_path / "part"
+    assert run_recipe(folder, few, quiet, until="base") is None
+    assert {path.name for path in folder.iterdir()} == {".lock", "recipe.toml", "splits.json", "base"}
+    assert run_recipe(folder, few, quiet, until="surrogate") is None
+    assert {path.name for path in (folder / "votes").iterdir()} == {"train"}
+    assert (folder / "surrogate" / "model.json").exists()
+    assert not (folder / "certifier").exists()
+    with pytest.raises(ValueError, match="expected until out of base, surrogate; got 'votes'"):
+        run_recipe(folder, few, quiet, until="votes")
+
+
+KILLED = """
+import os, signal, sys
+from functools import partial
+from pathlib import Path
+from rich.console import Console
+from rrise.runs import pipeline, run
+from rrise.runs.recipe import read_recipe
+
+run.Checkpoint = partial(run.Checkpoint, seconds=0)
+train = pipeline.{function}
+
+def killed(*arguments, on_epoch, **settings):
+    def watch(epoch, _):
+        if epoch == 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return train(*arguments, on_epoch=watch, **settings)
+
+pipeline.{function} = killed
+pipeline.run_recipe(Path(sys.argv[1]), read_recipe("digits", "quick"), Console(quiet=True))
+"""
+
+
+@pytest.mark.parametrize(("step", "function"), [("base", "train_base"), ("surrogate", "train_surrogate")])
+def test_killed_in_a_training_it_goes_on_at_the_epoch(
+    quick_demo: Path, copied: Path, step: str, function: str
+) -> None:
+    shutil.rmtree(copied / step)
+    killed = subprocess.run([sys.executable, "-c", KILLED.format(function=function), copied], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (copied / step).exists()
+    assert list((copied / "checkpoints" / step).iterdir())
+    console = listening()
+    run_quick(copied, console)
+    weights = Path(step) / "weights.safetensors"
+    assert (copied / weights).read_bytes() == (quick_demo / weights).read_bytes()
+    assert (copied / METRICS).read_text() == (quick_demo / METRICS).read_text()
+    assert not (copied / "checkpoints" / step).exists()
+
+
+def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    command = [sys.executable, "-m", "rrise", "demo", "--quick", "--out", str(folder)]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a background job ignores the signal, and its children with it
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    deadline = time.monotonic() + 120
+    while not (folder / "votes" / "train" / "manifest.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in errors
+    assert "Traceback" not in errors
+    assert not list(folder.rglob(f"{TEMPORARY}*"))
+    assert not (folder / "evaluation").exists()
+    run_quick(folder)
+    assert (folder / METRICS).read_text() == (quick_demo / METRICS).read_text()
+
+
+def test_leftovers_of_a_killed_process_are_cleared_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".env", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "recipe.toml").write_text("# rrise demo")
+    for name in (f"{TEMPORARY}a", ".git", "votes/train"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "votes" / "train" / f"{TEMPORARY}b").touch()
+    with open_run(tmp_path):
+        left = {path.name for path in tmp_path.rglob("*")}
+        assert left == {".lock", "recipe.toml", ".env", "notes.txt", ".git", "votes", "train"}
+    with open_run(tmp_path, fresh=True):
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", ".env", "notes.txt", ".git"}
+
+
+def test_one_process_at_a_time_and_no_foreign_folder(tmp_path: Path) -> None:
+    with (
+        open_run(tmp_path / "run"),
+        pytest.raises(ValueError, match="another process is working in"),
+        open_run(tmp_path / "run"),
+    ):
+        pass
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "recipe.toml").write_text("flour = 500")
+    (tmp_path / ".lock").touch()
+    with pytest.raises(ValueError, match="holds other things than a run"), open_run(tmp_path, fresh=True):
+        pass
+    with pytest.raises(ValueError, match="is a file"), open_run(tmp_path / "notes.txt"):
+        pass
+    assert (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["votes/calibration/manifest.json", "base/manifest.json", "surrogate/manifest.json"]
+)
+@pytest.mark.parametrize("content", ["{", "{}", None])
+def test_a_damaged_or_lost_manifest_means_doing_it_again(
+    quick_demo: Path, copied: Path, name: str, content: str | None
+) -> None:
+    if content is None:
+        (copied / name).unlink()
+    else:
+        (copied / name).write_text(content)
+    run_quick(copied)
+    assert (copied / METRICS).read_text() == (quick_demo / METRICS).read_text()
+
+
+def test_votes_of_another_sigma_are_never_taken_over(copied: Path, tmp_path: Path) -> None:
+    (copied / "votes" / "calibration" / "manifest.json").unlink()
+    console = listening()
+    run_quick(copied, console, votes__sigma=0.5)
+    assert "votes/calibration: up to date" not in said(console)
+    fresh = run_quick(tmp_path / "fresh", votes__sigma=0.5)
+    assert json.loads((copied / METRICS).read_text()) == fresh.metrics()
+
+
+def test_a_failing_step_leaves_the_former_one(tmp_path: Path) -> None:
+    def good(folder: Path) -> dict:
+        (folder / "file").write_text("good")
+        return {"value": 1}
+
+    def bad(folder: Path) -> dict:
+        (folder / "file").write_text("bad")
+        raise RuntimeError
+
+    step = tmp_path / "step"
+    assert run_step(step, {"a": 1}, good) == ({"value": 1}, True)
+    assert run_step(step, {"a": 1}, bad) == ({"value": 1}, False)
+    with pytest.raises(RuntimeError):
+        run_step(step, {"a": 2}, bad)
+    assert (step / "file").read_text() == "good"
+    assert [path.name for path in tmp_path.iterdir()] == ["step"]
