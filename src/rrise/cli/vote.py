@@ -29,7 +29,9 @@ def vote(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="A dataset, FILE.npy, npz:FILE (x_SPLIT), or a folder of images.", show_default=False),
+        typer.Option(
+            help="A dataset, FILE.npy, npz:FILE (x_SPLIT) or a folder of images.", show_default=False
+        ),
     ] = None,
     sigma: Annotated[float | None, typer.Option(help="Noise level.", show_default=False)] = None,
     n: Annotated[int | None, typer.Option("--n", help="Votes per input.", show_default=False)] = None,
