@@ -258,6 +258,7 @@ def test_a_download_is_checked_and_kept(
     given = root if named else None
     with pytest.raises(ValueError, match=r"could not be downloaded .*corrupted"):
         load_benchmark(small("cifar-10"), given)
+    assert not root.exists()
     monkeypatch.setattr(cifar, "tgz_md5", hashlib.md5(archive.read_bytes()).hexdigest())
     data = load_benchmark(small("cifar-10"), given)
     assert data.source == f"downloaded to {root / 'cifar-10-batches-py'}"

@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPException
@@ -130,6 +130,7 @@ def enlarged(images: NDArray[Any], shape: tuple[int, int, int]) -> NDArray[Any]:
 
 def _download(benchmark: Benchmark, root: Path) -> None:
     """Download a set below a root, all or nothing."""
+    is_new = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _short_wait(), tempfile.TemporaryDirectory(dir=root, prefix=TEMPORARY) as scratch:
@@ -137,6 +138,9 @@ def _download(benchmark: Benchmark, root: Path) -> None:
             (Path(scratch) / benchmark.folder).replace(root / benchmark.folder)
     except (*_DOWNLOAD_ERRORS, InputError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
+        if is_new:
+            with suppress(OSError):
+                root.rmdir()
         raise InputError(
             f"{benchmark.name} is not on this machine and could not be downloaded ({reason}): "
             f"{_ways(benchmark)}, or try again with a network"
