@@ -238,7 +238,11 @@ def test_without_the_data_one_sentence_names_the_ways_to_get_it(
         with pytest.raises(ValueError, match=f"{name} is not .* could not be .*nowhere") as error:
             load_dataset(name, tmp_path / "root")
         assert "\n" not in str(error.value)
-        assert list((tmp_path / "root").iterdir()) == []
+        assert not (tmp_path / "root").exists()
+    (tmp_path / "root").mkdir()
+    with pytest.raises(ValueError, match="could not be downloaded"):
+        load_dataset("cifar-100", tmp_path / "root")
+    assert list((tmp_path / "root").iterdir()) == []
     assert socket.getdefaulttimeout() is None
 
 
