@@ -26,8 +26,7 @@ class Pool:
         if isinstance(images, Pixels):
             self._values = torch.from_numpy(images.images).to(device)
         else:
-            values = images[:] if not isinstance(images, torch.Tensor) else images
-            self._values = as_inputs(values, input_range=input_range).to(device, dtype)
+            self._values = as_inputs(images[:], input_range=input_range).to(device, dtype)
 
     def __len__(self) -> int:
         return len(self._values)

@@ -73,7 +73,7 @@ class Labelled:
             classes = logits_of(module, first, "base classifier").shape[1]
         self.labels = _checked(labels, len(self.inputs), classes).to(self.device, torch.int64)
 
-    def noisy(self, copies: int, seed: int, sigma: float, input_range: InputRange) -> "torch.Tensor":
+    def noisy(self, copies: int, seed: int, sigma: float, input_range: InputRange) -> torch.Tensor:
         """Return noisy copies of every input, those of one input side by side."""
         clean = self.inputs[torch.arange(len(self.inputs), device=self.device).repeat_interleave(copies)]
         generator = torch.Generator(self.device).manual_seed(seed)

@@ -149,13 +149,12 @@ class _Course:
         groups = self.optimizer.state_dict()["param_groups"]
         kept = {index: values for index, values in enumerate(moments) if values}
         self.optimizer.load_state_dict({"state": kept, "param_groups": groups})
-        for (
-            weight
-        ) in self.task.trained:  # fused steps take moments to be laid out in memory as the weights are
-            moments_of = self.optimizer.state[weight]
-            for name, moment in moments_of.items():
-                if moment.shape == weight.shape:
-                    moments_of[name] = torch.empty_like(weight).copy_(moment)
+        # A fused step takes the moments of a weight to lie in memory as the weight does.
+        for weight in self.task.trained:
+            state_of = self.optimizer.state[weight]
+            for name, value in state_of.items():
+                if value.shape == weight.shape:
+                    state_of[name] = torch.empty_like(weight).copy_(value)
 
     def finish(self) -> None:
         """Put the best epoch's weights into the network, in evaluation mode."""
