@@ -16,6 +16,7 @@ from rrise.errors import RriseError
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint, State
+from rrise.training.recording import RecordedStep
 from rrise.training.settings import TrainingHistory, TrainingSettings
 from rrise.training.team import Team
 from rrise.training.trainee import Trainee
@@ -54,13 +55,13 @@ def train(
     A loss that is not finite stops the training with a sentence.
     """
     team = team or Team()
-    course = _Course(task, settings)
+    course = _Course(task, settings, team)
     if checkpoint is not None and (state := checkpoint.load()) is not None:
         course.resume(state)
         if on_progress is not None:
             on_progress(course.epoch)
     while course.epoch < settings.epochs:
-        measured = course.run_epoch(team)
+        measured = course.run_epoch()
         if checkpoint is not None and team.leads and checkpoint.due():
             checkpoint.save(course.state())
         if on_progress is not None:
@@ -74,12 +75,22 @@ def train(
 class _Course:
     """A training between two epochs."""
 
-    def __init__(self, task: Task, settings: TrainingSettings) -> None:
-        self.task, self.settings = task, settings
+    def __init__(self, task: Task, settings: TrainingSettings, team: Team) -> None:
+        self.task, self.settings, self.team = task, settings, team
         self.network, self.device = task.trainee.network, task.trainee.device
-        fused = self.device.type in ("cpu", "cuda")
+        on_gpu = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(
-            task.trained, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=fused
+            task.trained,
+            lr=torch.tensor(settings.learning_rate, device=self.device) if on_gpu else settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            fused=on_gpu or self.device.type == "cpu",
+            capturable=on_gpu,
+        )
+        self.generator = torch.Generator(self.device)
+        self.total_loss = torch.zeros((), device=self.device)
+        recorded = task.trainee.recorded and task.size >= settings.batch_size
+        self.full_step = (
+            RecordedStep(self._step, settings.batch_size, self.generator) if recorded else self._step
         )
         self.history = TrainingHistory()
         self.best = _copied(self.network.state_dict())
@@ -89,18 +100,18 @@ class _Course:
         """How many epochs are done."""
         return len(self.history.epochs)
 
-    def run_epoch(self, team: Team) -> dict[str, float]:
+    def run_epoch(self) -> dict[str, float]:
         """Do the next epoch, and return what it measured."""
         epoch = self.epoch + 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * _rate(epoch - 1, self.settings)
+        self._set_rate(self.settings.learning_rate * _rate(epoch - 1, self.settings))
         self.network.train(self.task.training_mode)
+        self.total_loss.zero_()
         seed = derive_seed(self.settings.seed, "epoch", epoch)
-        with _seeded(derive_seed(seed, "member", team.rank), self.device) as generator:
-            total = torch.zeros((), device=self.device)
+        with _seeded(derive_seed(seed, "member", self.team.rank), self.generator):
             for batch in self._batches(seed):
-                self._step(batch, generator, team, total)
-        loss = total.item() / self.task.size
+                step = self.full_step if len(batch) == self.settings.batch_size else self._step
+                step(batch)
+        loss = self.total_loss.item() / self.task.size
         if not math.isfinite(loss):
             raise RriseError(f"training stopped: the loss became {loss} in epoch {epoch}")
         measured = {"training_loss": loss, **self.task.measure()}
@@ -110,14 +121,21 @@ class _Course:
             self.best = _copied(self.network.state_dict())
         return measured
 
-    def _step(self, batch: torch.Tensor, generator: torch.Generator, team: Team, total: torch.Tensor) -> None:
+    def _set_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _step(self, batch: torch.Tensor) -> None:
         self.optimizer.zero_grad(set_to_none=True)
-        inputs, targets = self.task.examples(team.part(batch), generator)
+        inputs, targets = self.task.examples(self.team.part(batch), self.generator)
         loss = self.task.trainee.loss(inputs, targets)
-        (loss * team.weight(batch) if team.size > 1 else loss).backward()
+        (loss * self.team.weight(batch) if self.team.size > 1 else loss).backward()
         nn.utils.clip_grad_norm_(self.task.trained, self.settings.gradient_clip)
         self.optimizer.step()
-        total.add_(loss.detach(), alpha=len(batch))
+        self.total_loss.add_(loss.detach(), alpha=len(batch))
 
     def _is_best(self, value: float) -> bool:
         chosen = self.history.selected_epoch
@@ -171,12 +189,13 @@ def _copied(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 @contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[torch.Generator]:
-    """Give a source of random numbers on the device, and seed torch's own for what the network draws."""
-    devices = [device] if device.type == "cuda" else []
+def _seeded(seed: int, generator: torch.Generator) -> Iterator[None]:
+    """Seed the source of an epoch's examples, and torch's own random numbers for what the network draws."""
+    devices = [generator.device] if generator.device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(derive_seed(seed, "network"))
-        yield torch.Generator(device).manual_seed(derive_seed(seed, "examples"))
+        generator.manual_seed(derive_seed(seed, "examples"))
+        yield
 
 
 def _rate(epoch: int, settings: TrainingSettings) -> float:

@@ -9,6 +9,7 @@ from torch import nn
 from rrise.models.compiling import Compiled, prefers_channels_last
 from rrise.models.evaluation_mode import device_of
 from rrise.training.objectives import Objective
+from rrise.training.recording import is_recordable
 from rrise.training.settings import TrainingSettings
 from rrise.training.team import Team
 
@@ -29,6 +30,7 @@ class Trainee:
         on_gpu = self.device.type == "cuda"
         self._mixed = on_gpu if settings.mixed_precision is None else settings.mixed_precision
         self.compiled = on_gpu if settings.compiled is None else settings.compiled
+        self.recorded = self.compiled and on_gpu and team.size == 1 and is_recordable(network)
         self._part, self._batch = -(-settings.batch_size // team.size), settings.batch_size
         shared = team.wrap(network)
 
