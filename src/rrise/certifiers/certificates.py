@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rrise.certifiers.guarantee import Guarantee
 from rrise.statistics import certified_radius, round_down
@@ -30,7 +30,7 @@ class Certificates:
     lower_bound: NDArray[np.float64]
     issued: NDArray[np.bool_]
     guarantee: Guarantee
-    passes: int
+    passes: NDArray[np.int64]
 
     @classmethod
     def from_bound(
@@ -40,14 +40,20 @@ class Certificates:
         *,
         sigma: float,
         guarantee: Guarantee,
-        passes: int,
+        passes: ArrayLike,
     ) -> "Certificates":
-        """Certify the radius that each lower bound proves."""
+        """Certify the radius that each lower bound proves; `passes` is one number for all, or one each."""
         radius = certified_radius(lower_bound, sigma)
-        return cls(label, radius, lower_bound, lower_bound > 0.5, guarantee, passes)
+        spent = np.broadcast_to(np.asarray(passes, dtype=np.int64), label.shape)
+        return cls(label, radius, lower_bound, lower_bound > 0.5, guarantee, spent)
 
     def __len__(self) -> int:
         return len(self.label)
+
+    @property
+    def mean_passes(self) -> float:
+        """The average number of forward passes per input."""
+        return float(self.passes.mean()) if len(self) else 0.0
 
     def records(self, class_names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
         """Return plain dictionaries for JSON; radius and lower bound are rounded down."""

@@ -62,7 +62,7 @@ def _draw_certified_accuracy(
 ) -> None:
     radii = np.linspace(0, 1.05 * max(surrogate.radius.max(), monte_carlo.radius.max(), 1e-3), 400)
     for name, certificates, colour, dashes in (
-        (f"Monte Carlo, {monte_carlo.passes:,} passes per input", monte_carlo, MONTE_CARLO, (5, 2)),
+        (f"Monte Carlo, {monte_carlo.mean_passes:,.0f} passes per input", monte_carlo, MONTE_CARLO, (5, 2)),
         ("RRISE, 1 pass per input", surrogate, SURROGATE, ()),
     ):
         share = certified_accuracy(certificates, labels, radii)

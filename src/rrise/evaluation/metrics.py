@@ -33,7 +33,7 @@ def summarise(certificates: Certificates, labels: NDArray[np.int64]) -> dict[str
         "certified_accuracy": float(certified_accuracy(certificates, labels, 0.0)),
         "average_certified_radius": average_certified_radius(certificates, labels),
         "mean_issued_radius": float(certificates.radius[issued].mean()) if issued.any() else 0.0,
-        "passes_per_input": certificates.passes,
+        "passes_per_input": certificates.mean_passes,
     }
 
 

@@ -34,7 +34,7 @@ def render_report(evaluation: Evaluation, title: str, settings: Json) -> str:
         failure=surrogate.guarantee.failure,
         test_inputs=len(surrogate),
         test_votes=f"{test_votes:,}",
-        monte_carlo={"passes": f"{monte_carlo.passes:,}"},
+        monte_carlo={"passes": f"{monte_carlo.mean_passes:,.0f}"},
         tiles=_tiles(evaluation),
         accuracy_svg=certified_accuracy_svg(surrogate, monte_carlo, evaluation.labels),
         bound_svg=bound_svg(surrogate, estimate),
@@ -70,7 +70,7 @@ def comparison_rows(evaluation: Evaluation) -> list[dict[str, str]]:
             format_down(monte_carlo["average_certified_radius"]),
         )
     )
-    rows.append(_row("forward passes per image", *(f"{part.passes:,}" for part in both)))
+    rows.append(_row("forward passes per image", *(f"{part.mean_passes:,.0f}" for part in both)))
     return rows
 
 
@@ -108,7 +108,10 @@ def _tiles(evaluation: Evaluation) -> list[dict[str, str]]:
     theirs = summarise(evaluation.monte_carlo, evaluation.labels)
     break_even = evaluation.costs.break_even
     return [
-        {"value": "1", "words": f"forward pass per certificate, not {evaluation.monte_carlo.passes:,}"},
+        {
+            "value": "1",
+            "words": f"forward pass per certificate, not {evaluation.monte_carlo.mean_passes:,.0f}",
+        },
         {
             "value": percent(ours["certified_accuracy"]),
             "words": f"correct and certified (Monte Carlo {percent(theirs['certified_accuracy'])})",

@@ -260,8 +260,8 @@ class Pipeline(Run):
                     target_votes=trained_on * budgets.train,
                     surrogate_training=surrogate.training_passes,
                     calibration=calibration * (budgets.calibration + 1),
-                    per_query=certificates.passes,
-                    monte_carlo_per_query=monte_carlo.passes,
+                    per_query=round(certificates.mean_passes),
+                    monte_carlo_per_query=round(monte_carlo.mean_passes),
                 ),
             )
 
