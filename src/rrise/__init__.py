@@ -15,13 +15,18 @@ from rrise._version import __version__
 
 if TYPE_CHECKING:
     from rrise.certifiers.certificates import Certificates as Certificates
+    from rrise.certifiers.early_stopping import EarlyStopping as EarlyStopping
     from rrise.certifiers.folder import load_certifier as load_certifier
     from rrise.certifiers.guarantee import Guarantee as Guarantee
+    from rrise.certifiers.input_specific import InputSpecificBudget as InputSpecificBudget
+    from rrise.certifiers.monte_carlo import MonteCarlo as MonteCarlo
     from rrise.certifiers.monte_carlo import monte_carlo_certificates as monte_carlo_certificates
+    from rrise.certifiers.sequential import Sequential as Sequential
     from rrise.certifiers.surrogate import Certifier as Certifier
     from rrise.certifiers.surrogate import calibrate as calibrate
     from rrise.errors import RriseError as RriseError
     from rrise.models.fingerprint import fingerprint as fingerprint
+    from rrise.statistics import anytime_lower as anytime_lower
     from rrise.statistics import certified_radius as certified_radius
     from rrise.statistics import clopper_pearson_interval as clopper_pearson_interval
     from rrise.statistics import clopper_pearson_lower as clopper_pearson_lower
@@ -31,19 +36,27 @@ if TYPE_CHECKING:
     from rrise.training.surrogate import train_surrogate as train_surrogate
     from rrise.votes.array import Votes as Votes
     from rrise.votes.collect import collect_votes as collect_votes
+    from rrise.votes.live import LiveVotes as LiveVotes
     from rrise.votes.plan import VotePlan as VotePlan
+    from rrise.votes.reading import read_sequence as read_sequence
+    from rrise.votes.reading import read_votes as read_votes
     from rrise.votes.store import VoteStore as VoteStore
-    from rrise.votes.store import read_votes as read_votes
 
 _HOMES = {
     "Certificates": "rrise.certifiers.certificates",
     "Certifier": "rrise.certifiers.surrogate",
+    "EarlyStopping": "rrise.certifiers.early_stopping",
     "Guarantee": "rrise.certifiers.guarantee",
+    "InputSpecificBudget": "rrise.certifiers.input_specific",
+    "LiveVotes": "rrise.votes.live",
+    "MonteCarlo": "rrise.certifiers.monte_carlo",
     "RriseError": "rrise.errors",
+    "Sequential": "rrise.certifiers.sequential",
     "Surrogate": "rrise.training.surrogate",
     "VotePlan": "rrise.votes.plan",
     "VoteStore": "rrise.votes.store",
     "Votes": "rrise.votes.array",
+    "anytime_lower": "rrise.statistics",
     "calibrate": "rrise.certifiers.surrogate",
     "certified_radius": "rrise.statistics",
     "clopper_pearson_interval": "rrise.statistics",
@@ -54,7 +67,8 @@ _HOMES = {
     "fingerprint": "rrise.models.fingerprint",
     "load_certifier": "rrise.certifiers.folder",
     "monte_carlo_certificates": "rrise.certifiers.monte_carlo",
-    "read_votes": "rrise.votes.store",
+    "read_sequence": "rrise.votes.reading",
+    "read_votes": "rrise.votes.reading",
     "train_surrogate": "rrise.training.surrogate",
 }
 

@@ -14,8 +14,9 @@ import torch
 
 from rrise.models.catalogue import build_model
 from rrise.votes.plan import SHARD, VotePlan
+from rrise.votes.reading import read_votes
 from rrise.votes.storage import LocalStorage
-from rrise.votes.store import VoteStore, read_votes
+from rrise.votes.store import VoteStore
 
 SHARDS = 12
 COLLECT = f"""

@@ -15,9 +15,10 @@ from rrise.models.catalogue import build_model
 from rrise.votes.array import Smoothing
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.plan import SHARD, VotePlan
+from rrise.votes.reading import read_votes
 from rrise.votes.shards import Place, write_shard
 from rrise.votes.storage import storage_at
-from rrise.votes.store import VoteStore, read_votes
+from rrise.votes.store import VoteStore
 
 IMAGES = torch.rand(SHARD * 4 + 3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 PLAN = VotePlan(0.25, 200, 5, "train")

@@ -13,8 +13,9 @@ from rrise.votes.array import Smoothing
 class Guarantee:
     """What is promised, at which level, under which assumption; travels with every certificate.
 
-    `failure` is the promised bound on the probability of a wrong certificate, `promise` says of what
-    and over what, `assumptions` when it holds, and `not_promised` what must not be read into it.
+    `failure` is the promised bound on the probability of a wrong certificate, or `none` where there is no
+    such promise; `promise` says of what and over what, `assumptions` when it holds, and `not_promised` what
+    must not be read into it.
     """
 
     method: str
@@ -26,8 +27,8 @@ class Guarantee:
 
     @property
     def level(self) -> float:
-        """The promised confidence, `1 - failure`."""
-        return float(1 - exact_level(self.failure, "failure"))
+        """The promised confidence, `1 - failure`; 0 where nothing is promised."""
+        return 0.0 if self.failure == NONE else float(1 - exact_level(self.failure, "failure"))
 
     @property
     def id(self) -> str:
@@ -53,11 +54,13 @@ class Guarantee:
         return "\n".join([*lines, *(f"Not promised: {text}" for text in self.not_promised)])
 
 
-_WRONG = (
+NONE = "none"
+"""The failure of a guarantee that promises nothing."""
+WRONG = (
     "the smoothed classifier's answer is not the label, or changes somewhere within that L2 distance of the "
     "input"
 )
-_ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
+ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
 
 
 def surrogate_guarantee(
@@ -79,7 +82,7 @@ def surrogate_guarantee(
         method="surrogate",
         failure=failure,
         promise=(
-            f"With probability at most {failure} a radius is issued and wrong, that is: {_WRONG}. "
+            f"With probability at most {failure} a radius is issued and wrong, that is: {WRONG}. "
             f"The probability is over the calibration inputs, the new input and the noise of the votes "
             f"together (marginal)."
         ),
@@ -93,10 +96,10 @@ def surrogate_guarantee(
             "this weakness.",
             f"the same level for each single input, or among issued certificates alone: there the share of "
             f"wrong ones may be as large as {failure} / P[issued]{_among_issued(calibration, issued_share)}.",
-            _ABOUT_THE_TRUTH,
+            ABOUT_THE_TRUTH,
         ),
         numbers={
-            **_smoothing_numbers(smoothing),
+            **smoothing_numbers(smoothing),
             "score": calibration.score,
             "beta": level_text(calibration.beta),
             "gamma": level_text(calibration.gamma),
@@ -116,15 +119,70 @@ def monte_carlo_guarantee(alpha: Fraction, n: int, selection_n: int, smoothing: 
         failure=failure,
         promise=(
             f"For each input, whatever it is, with probability at most {failure} over the noise a radius is "
-            f"issued and wrong, that is: {_WRONG}."
+            f"issued and wrong, that is: {WRONG}."
         ),
         assumptions=("the noise is drawn afresh and independently of the input.",),
-        not_promised=(_ABOUT_THE_TRUTH,),
-        numbers={**_smoothing_numbers(smoothing), "votes": n, "selection_votes": selection_n},
+        not_promised=(ABOUT_THE_TRUTH,),
+        numbers={**smoothing_numbers(smoothing), "votes": n, "selection_votes": selection_n},
     )
 
 
-def _smoothing_numbers(smoothing: Smoothing) -> Json:
+def one_stage_guarantee(alpha: Fraction, n: int, smoothing: Smoothing) -> Guarantee:
+    """State what holds where the same votes choose and bound the class: twice the level it is computed at."""
+    nominal, failure = level_text(alpha), level_text(2 * alpha) if alpha < Fraction(1, 2) else NONE
+    not_valid = (
+        f"the level {nominal}, at which the bounds are computed: it is not valid, because the same votes "
+        f"choose the class and bound it. Near p = 1/2, with two close classes, about twice as many are wrong."
+    )
+    return Guarantee(
+        method="monte-carlo, one-stage",
+        failure=failure,
+        promise=(
+            "Nothing is promised: the same votes choose the class and bound it."
+            if failure == NONE
+            else f"For each input, whatever it is, with probability at most {failure}, twice the nominal "
+            f"{nominal}, over the noise a radius is issued and wrong, that is: {WRONG}."
+        ),
+        assumptions=("the noise is drawn afresh and independently of the input.",),
+        not_promised=(not_valid, ABOUT_THE_TRUTH),
+        numbers={**smoothing_numbers(smoothing), "votes": n, "nominal_failure": nominal},
+    )
+
+
+def early_stopping_guarantee(
+    alpha: Fraction, looks: list[int], tolerance: float, smoothing: Smoothing
+) -> Guarantee:
+    """State that bounds for a fixed number of votes promise nothing where the votes choose their number.
+
+    `looks` are the numbers of votes after which to stop.
+    """
+    nominal = level_text(alpha)
+    return Guarantee(
+        method="early-stopping, not valid under optional stopping",
+        failure=NONE,
+        promise=(
+            f"Nothing is promised: the bounds are computed at the level {nominal} as if the number of votes "
+            f"had been fixed beforehand, which is not valid under optional stopping. A radius may be wrong "
+            f"more often, that is: {WRONG}."
+        ),
+        assumptions=(),
+        not_promised=(
+            f"the level {nominal}, which is not valid under optional stopping: the votes decide when to "
+            f"stop, and choose the class that they bound.",
+            ABOUT_THE_TRUTH,
+        ),
+        numbers={
+            **smoothing_numbers(smoothing),
+            "largest_budget": looks[-1],
+            "looks": len(looks),
+            "tolerance": tolerance,
+            "nominal_failure": nominal,
+        },
+    )
+
+
+def smoothing_numbers(smoothing: Smoothing) -> Json:
+    """Return the smoothed classifier as the numbers of a guarantee."""
     return {
         "sigma": smoothing.sigma,
         "norm": "L2",

@@ -101,6 +101,10 @@ class Certifier:
             passes=1,
         )
 
+    def certify(self, images: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
+        """Certify inputs, as calling does: the name that every certifier has for it."""
+        return self(images, batch_size=batch_size)
+
     def check_base(self, base: nn.Module) -> None:
         """Refuse a base classifier that this certifier was not calibrated for."""
         given = identity_at(base, self.smoothing.precision, self.probe.inputs, "base classifier")

@@ -3,6 +3,7 @@
 No torch, no files, no devices: arrays in, arrays out.
 """
 
+from rrise.statistics.anytime import anytime_lower
 from rrise.statistics.binomial import (
     check_budget,
     check_level,
@@ -29,6 +30,7 @@ __all__ = [
     "CalibrationEvidence",
     "Level",
     "Score",
+    "anytime_lower",
     "certified_radius",
     "check_budget",
     "check_level",

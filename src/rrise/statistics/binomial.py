@@ -26,7 +26,7 @@ def clopper_pearson_lower(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
     >>> clopper_pearson_lower([0, 10], 10, 0.05).round(4).tolist()
     [0.0, 0.7411]
     """
-    successes, trials = _counts(k, n)
+    successes, trials = check_counts(k, n)
     alpha = check_level(alpha, "alpha")
     bound = _by_distinct_pair(
         lambda s, t: special.betaincinv(np.maximum(s, 1), t - s + 1, alpha), successes, trials
@@ -42,7 +42,7 @@ def clopper_pearson_upper(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
     >>> clopper_pearson_upper([0, 10], 10, 0.05).round(4).tolist()
     [0.2589, 1.0]
     """
-    successes, trials = _counts(k, n)
+    successes, trials = check_counts(k, n)
     alpha = check_level(alpha, "alpha")
     bound = _by_distinct_pair(
         lambda s, t: special.betainccinv(s + 1, np.maximum(t - s, 1), alpha), successes, trials
@@ -94,7 +94,8 @@ def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
         )
 
 
-def _counts(k: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def check_counts(k: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return successes and trials as floats of one shape, refusing what is no count."""
     try:
         arrays = [np.asarray(values, dtype=np.float64) for values in (k, n)]
     except (TypeError, ValueError):

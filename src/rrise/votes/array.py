@@ -74,7 +74,7 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         """Attach an origin to a copy of the counts."""
         votes = np.array(counts, dtype=np.int64).view(cls)
         votes.smoothing, votes.stream = smoothing, stream
-        votes.digests = None if digests is None else _digest_array(digests)
+        votes.digests = None if digests is None else digest_array(digests)
         votes.flags.writeable = False
         return votes
 
@@ -103,7 +103,8 @@ def count_answers(answers: NDArray[Any], classes: int) -> NDArray[np.int64]:
     >>> count_answers(np.array([[0, 2, 2], [1, 1, 1]]), 3).tolist()
     [[1, 0, 2], [0, 3, 0]]
     """
-    return np.stack([np.bincount(row, minlength=classes) for row in answers])
+    flat = answers + classes * np.arange(len(answers))[:, None]
+    return np.bincount(flat.ravel(), minlength=classes * len(answers)).reshape(-1, classes)
 
 
 def votes_for(counts: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -111,12 +112,12 @@ def votes_for(counts: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np
     return np.asarray(np.take_along_axis(counts, label[:, None], axis=1)[:, 0])
 
 
-def check_same_inputs(votes: Any, digests: list[bytes]) -> None:
+def check_same_inputs(votes: Any, digests: list[bytes] | NDArray[np.void]) -> None:
     """Refuse votes that are known to be of other inputs, or in another order, than these."""
-    known = votes.digests if isinstance(votes, Votes) else None
+    known = getattr(votes, "digests", None)
     if known is None:
         return
-    given = _digest_array(digests)
+    given = digest_array(digests)
     if len(given) == len(known) and bool((different := given != known).any()):
         raise MismatchError(
             f"the votes are of other inputs than those given, or in another order: they differ in "
@@ -124,7 +125,8 @@ def check_same_inputs(votes: Any, digests: list[bytes]) -> None:
         )
 
 
-def _digest_array(digests: list[bytes] | NDArray[np.void]) -> NDArray[np.void]:
+def digest_array(digests: list[bytes] | NDArray[np.void]) -> NDArray[np.void]:
+    """Return one digest per input as an array."""
     if isinstance(digests, np.ndarray):
         return digests
     return np.frombuffer(b"".join(digests), dtype=np.dtype((np.void, DIGEST_SIZE)))

@@ -129,18 +129,39 @@ class VoteEngine:
         """
         started: deque[_Shard] = deque()
         for index, inputs, content in shards:
-            try:
-                with self._computing():
-                    started.append(self._start(index, inputs, content, on_progress))
-            except torch.OutOfMemoryError as error:
-                raise SettingError(
-                    f"a batch of {self.execution.batch_size} noisy inputs does not fit into the memory of "
-                    f"{self.device}: give a smaller batch size"
-                ) from error
+            with self._voting():
+                started.append(self._start(index, inputs, content, on_progress))
             if self.device.type == "cpu" or len(started) > 1:
                 yield self._finish(started.popleft())
         while started:
             yield self._finish(started.popleft())
+
+    def chosen_answers(
+        self, shard: ShardInputs, draw: NDArray[np.int64], owner: NDArray[np.int64]
+    ) -> Answers:
+        """Vote on some noisy copies of a shard's inputs: number `draw[i]` of input `owner[i]`, eagerly.
+
+        These are the answers that the whole shard has there.
+        """
+        index, inputs, content = shard
+        held, key, *_ = self._arguments(inputs, self.plan.shard_seed(index, content))
+        pairs = [torch.from_numpy(numbers).to(self.device) for numbers in (draw, owner)]
+        batches = zip(*(numbers.split(self.execution.batch_size) for numbers in pairs), strict=True)
+        with self._voting():
+            answers = torch.cat([self._classified(self._copies(held, key, *batch)) for batch in batches])
+        return self._checked(answers.cpu().numpy(), index * SHARD + owner)
+
+    @contextmanager
+    def _voting(self) -> Iterator[None]:
+        """Compute, and say what to do where the memory is too small for a batch."""
+        try:
+            with self._computing():
+                yield
+        except torch.OutOfMemoryError as error:
+            raise SettingError(
+                f"a batch of {self.execution.batch_size} noisy inputs does not fit into the memory of "
+                f"{self.device}: give a smaller batch size"
+            ) from error
 
     def _start(
         self, index: int, inputs: torch.Tensor, content: str, on_progress: OnProgress | None
@@ -157,15 +178,19 @@ class VoteEngine:
         return _Shard(index, len(inputs), answers[:total])
 
     def _finish(self, shard: "_Shard") -> tuple[int, Answers]:
-        """Return a shard's answers; NaN is an error that names the input."""
-        answers = shard.fetch().reshape(self.plan.n, shard.inputs).T
+        """Return a shard's answers `[inputs, n]`."""
+        owner = shard.index * SHARD + np.arange(shard.inputs)
+        return shard.index, self._checked(shard.fetch().reshape(self.plan.n, shard.inputs).T, owner)
+
+    def _checked(self, answers: NDArray[Any], owner: NDArray[np.int64]) -> Answers:
+        """Return answers, a row or an item for each `owner`; NaN is an error that names the input."""
         if answers.min() < _NAN or answers.max() >= self.classes:
             raise WorkerError(f"{self.device} returned answers that are no classes: it cannot be trusted")
-        broken = (answers == _NAN).any(axis=1)
+        broken = (answers == _NAN).reshape(len(answers), -1).any(axis=1)
         if broken.any():
-            index = shard.index * SHARD + int(broken.argmax())
+            index = owner[broken.argmax()]
             raise InputError(f"the base classifier returned NaN for a noisy copy of input {index}")
-        return shard.index, np.ascontiguousarray(answers, dtype=np.min_scalar_type(self.classes - 1))
+        return np.ascontiguousarray(answers, dtype=np.min_scalar_type(self.classes - 1))
 
     def _arguments(self, inputs: torch.Tensor, seed: int) -> tuple[torch.Tensor, ...]:
         """Return a step's arguments: a shard's inputs, filled up; key; number of inputs; first sample."""
@@ -178,10 +203,15 @@ class VoteEngine:
     def _noisy(
         self, inputs: torch.Tensor, key: torch.Tensor, count: torch.Tensor, start: torch.Tensor
     ) -> torch.Tensor:
-        """Return the batch of noisy copies that begins at sample `start`, as the module takes it."""
+        """Return the batch of noisy copies that begins at sample `start`."""
         sample = torch.arange(self.execution.batch_size, device=inputs.device) + start
-        owner = sample % count
-        noise = standard_normal(key, sample // count, owner, math.prod(self.shape)).view(-1, *self.shape)
+        return self._copies(inputs, key, sample // count, sample % count)
+
+    def _copies(
+        self, inputs: torch.Tensor, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
+    ) -> torch.Tensor:
+        """Return noisy copies: number `draw[i]` of input `owner[i]`, as the module takes them."""
+        noise = standard_normal(key, draw, owner, math.prod(self.shape)).view(-1, *self.shape)
         noisy = inputs[owner] + self.plan.sigma * noise
         if self.plan.input_range is not None:
             noisy = noisy.clamp(*self.plan.input_range)
@@ -192,9 +222,10 @@ class VoteEngine:
         return (self._compiled or self._eager)(*arguments)
 
     def _eager(self, *arguments: torch.Tensor) -> torch.Tensor:
-        return self._classes_of(
-            logits_of(self.module, self._noisy(*arguments), "base classifier", copy=False)
-        )
+        return self._classified(self._noisy(*arguments))
+
+    def _classified(self, noisy: torch.Tensor) -> torch.Tensor:
+        return self._classes_of(logits_of(self.module, noisy, "base classifier", copy=False))
 
     def _compile(self, sample: torch.Tensor) -> Step | None:
         """Return the compiled function of one batch, or warn and return None where it cannot be trusted."""

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rrise.errors import InputError
-from rrise.votes.array import Smoothing, Votes
+from rrise.votes.array import Smoothing, Votes, count_answers, votes_for
 
-_CHUNK = 1 << 24
+_CHUNK = 1 << 18
 """Answers to count at a time."""
 
 
@@ -41,19 +41,46 @@ class VoteSequence(ABC):
 
         `rows` are the inputs to count for, all by default; `start` and `stop` are one number or one each.
         """
-        chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
+        chosen, first, last = self._ranges(start, stop, rows)
+        if chosen.size == 0:
+            return np.zeros((0, self.classes), dtype=np.int64)
+        return self._count(chosen, first, last)
+
+    def agreeing(
+        self, label: NDArray[np.int64], start: ArrayLike, stop: ArrayLike, rows: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Return how many of votes `start` to `stop - 1` are for `label`, a class for each of the `rows`."""
+        return votes_for(self.counts(start, stop, rows), label)
+
+    def _ranges(
+        self, start: ArrayLike, stop: ArrayLike, rows: ArrayLike | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the inputs to count for with the first vote of each and the end, or say what is wrong."""
+        chosen = np.arange(len(self)) if rows is None else self._checked(rows)
         first, last = (
             np.ascontiguousarray(np.broadcast_to(np.asarray(end, dtype=np.int64), chosen.shape))
             for end in (start, stop)
         )
-        if chosen.size == 0:
-            return np.zeros((0, self.classes), dtype=np.int64)
-        if first.min() < 0 or last.max() > self.length or np.any(first > last):
+        if chosen.size and (first.min() < 0 or last.max() > self.length or np.any(first > last)):
             raise InputError(
                 f"expected votes from 0 to {self.length}, which each input has; got {first.min()} to "
                 f"{last.max()}"
             )
-        return self._count(chosen, first, last)
+        return chosen, first, last
+
+    def _checked(self, rows: ArrayLike) -> NDArray[np.int64]:
+        chosen = np.asarray(rows)
+        if chosen.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+            raise InputError(
+                f"expected the numbers of inputs in one row, got {chosen.dtype} of shape {chosen.shape}"
+            )
+        if chosen.min() < 0 or chosen.max() >= len(self):
+            raise InputError(
+                f"expected inputs from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}"
+            )
+        return chosen.astype(np.int64)
 
     def votes(self, n: int) -> Votes:
         """Return the first `n` votes of every input, counted."""
@@ -76,6 +103,10 @@ class StoredVotes(VoteSequence):
                 f"expected answers as whole numbers of shape (inputs, n), got {answers.dtype} of shape "
                 f"{answers.shape}"
             )
+        if answers.size and not 0 <= int(answers.min()) <= int(answers.max()) < classes:
+            raise InputError(
+                f"expected answers from 0 to {classes - 1}, got from {answers.min()} to {answers.max()}"
+            )
         self.answers, self.classes = answers, classes
         self.smoothing, self.stream, self.digests = smoothing, stream, digests
         self.length = answers.shape[1]
@@ -86,19 +117,53 @@ class StoredVotes(VoteSequence):
     def _count(
         self, rows: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        low, high = int(start.min()), int(stop.max())
-        whole = bool((start == low).all() and (stop == high).all())
-        counts = np.zeros((len(rows), self.classes), dtype=np.int64)
+        return count_ranges(self.answers, self.classes, rows, start, stop)
+
+    def agreeing(
+        self, label: NDArray[np.int64], start: ArrayLike, stop: ArrayLike, rows: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Return how many of votes `start` to `stop - 1` are for `label`, a class for each of the `rows`."""
+        chosen, first, last = self._ranges(start, stop, rows)
+        found = np.zeros(len(chosen), dtype=np.int64)
+        if not len(chosen):
+            return found
+        low, high = int(first.min()), int(last.max())
+        whole = bool((first == low).all() and (last == high).all())
+        wanted = np.asarray(label).astype(self.answers.dtype)[:, None]
         step = max(1, _CHUNK // max(1, high - low))
-        for first in range(0, len(rows), step):
-            part = slice(first, first + step)
-            answers = self.answers[rows[part], low:high].astype(np.int32)
+        for begin in range(0, len(chosen), step):
+            part = slice(begin, begin + step)
+            same = self.answers[chosen[part], low:high] == wanted[part]
             if not whole:
-                place = np.arange(low, high)
-                outside = (place < start[part, None]) | (place >= stop[part, None])
-                answers[outside] = self.classes
-            width = self.classes + 1
-            flat = (answers + width * np.arange(len(answers), dtype=np.int32)[:, None]).ravel()
-            found = np.bincount(flat, minlength=width * len(answers)).reshape(-1, width)
-            counts[part] = found[:, : self.classes]
-        return counts
+                same &= within(first[part], last[part], low, high)
+            found[part] = np.count_nonzero(same, axis=1)
+        return found
+
+
+def count_ranges(
+    answers: NDArray[Any],
+    classes: int,
+    rows: NDArray[np.int64],
+    start: NDArray[np.int64],
+    stop: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Count, of answers `[inputs, n]`, numbers `start` to `stop - 1` of each row asked for."""
+    low, high = int(start.min()), int(stop.max())
+    whole = bool((start == low).all() and (stop == high).all())
+    counts = np.zeros((len(rows), classes), dtype=np.int64)
+    step = max(1, _CHUNK // max(1, high - low))
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        drawn = answers[rows[part], low:high]
+        if whole:
+            counts[part] = count_answers(drawn, classes)
+        else:
+            kept = within(start[part], stop[part], low, high)
+            counts[part] = count_answers(np.where(kept, drawn, np.int32(classes)), classes + 1)[:, :classes]
+    return counts
+
+
+def within(start: NDArray[np.int64], stop: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_]:
+    """Tell, for each row, which of the votes `low` to `high - 1` lie from its start to before its stop."""
+    place = np.arange(low, high)
+    return (place >= start[:, None]) & (place < stop[:, None])

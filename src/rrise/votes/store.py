@@ -1,38 +1,34 @@
 """Votes on disk, a file a shard: collected once, continued after any interruption, read from then on."""
 
 import io
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import nn
 
-from rrise.errors import FolderError, MismatchError, SettingError
+from rrise.errors import FolderError, MismatchError
 from rrise.files import Json, parse_signed_json, sha256_of_json, signed_json_bytes
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of
 from rrise.progress import OnProgress
-from rrise.votes.array import Smoothing, Votes, count_answers
+from rrise.votes.array import Smoothing, Votes
 from rrise.votes.engine import Answers, Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.manifest import FORMAT, MANIFEST, check_same_manifest, read_manifest, write_manifest
-from rrise.votes.plan import SHARD, VotePlan, whole_number
+from rrise.votes.plan import SHARD, VotePlan
+from rrise.votes.reading import Location, counted, read_place
 from rrise.votes.shards import Place, Shard, read_shard, write_shard
-from rrise.votes.storage import Storage, storage_at
+from rrise.votes.storage import storage_at
 from rrise.votes.tuning import choose_execution
 
 EXECUTION = "execution.json"
 _PAUSE = 0.2
 """Seconds between looks at shards that other processes are working on."""
-
-Location = str | os.PathLike[str]
 
 
 class Backend(Protocol):
@@ -172,7 +168,7 @@ class VoteStore:
             self._check(backend)
             self._fill(missing, backend, report)
         shards = [self._intact[index] for index in range(self.inputs.shards)]
-        return _together(shards, self.smoothing, self.plan.stream)
+        return counted(shards, self.smoothing, self.plan.stream)
 
     def _check(self, backend: Backend) -> None:
         """Refuse a back end that votes for something else, or a base that was changed meanwhile."""
@@ -239,7 +235,7 @@ class VoteStore:
     def _is_intact(self, index: int) -> bool:
         """Read a shard with all it holds, and remember its counts if they can be trusted."""
         place = self._place(index)
-        shard = _read(self.storage, place, answers=True)
+        shard = read_place(self.storage, place, answers=True)
         if shard is None:
             return False
         self._intact[index] = replace(shard, answers=None)
@@ -258,47 +254,3 @@ class _Report:
 
 def _ignore(_: int) -> None:
     """Hear of progress and do nothing."""
-
-
-def read_votes(location: Location, n: int | None = None) -> Votes:
-    """Read a finished collection; `n` reads the first so many votes of every input, without another pass.
-
-    These are the votes that a collection for that `n` would have given.
-    """
-    storage = storage_at(location)
-    found = read_manifest(storage)
-    if found is None:
-        raise FolderError(f"expected votes in {storage}, but there is no {MANIFEST}")
-    manifest = found.manifest
-    inputs, size, all_n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
-    if n is not None and not 1 <= whole_number(n, "n") <= all_n:
-        raise SettingError(f"expected n from 1 to {all_n}, the number of votes in {storage}; got {n}")
-    identity, part = sha256_of_json(manifest), n is not None and n < all_n
-
-    def read(index: int) -> Shard:
-        place = Place(identity, index, min(size, inputs - index * size), all_n)
-        shard = _read(storage, place, answers=part)
-        if shard is None:
-            raise FolderError(f"the votes in {storage} are incomplete: {place.name} is missing or damaged")
-        if shard.answers is None:
-            return shard
-        return replace(shard, counts=count_answers(shard.answers[:, :n], shard.counts.shape[1]), answers=None)
-
-    with ThreadPoolExecutor() as threads:
-        shards = list(threads.map(read, range(-(-inputs // size))))
-    return _together(
-        shards, Smoothing.from_json(manifest["smoothing"]), (manifest["seed"], manifest["split"])
-    )
-
-
-def _read(storage: Storage, place: Place, *, answers: bool) -> Shard | None:
-    file = storage.open(place.name)
-    if file is None:
-        return None
-    with file:
-        return read_shard(place, file, answers=answers)
-
-
-def _together(shards: list[Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:
-    counts = np.concatenate([shard.counts for shard in shards])
-    return Votes(counts, smoothing, stream, np.concatenate([shard.digests for shard in shards]))

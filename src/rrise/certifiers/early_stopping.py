@@ -1,0 +1,118 @@
+"""Early stopping with a predicted gain: Baseline 3 of the paper, whose level does not hold."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import early_stopping_guarantee
+from rrise.errors import SettingError
+from rrise.statistics import (
+    Level,
+    certified_radius,
+    check_budget,
+    check_level,
+    clopper_pearson_lower,
+    exact_level,
+    level_text,
+)
+from rrise.votes.array import votes_for
+from rrise.votes.sequence import VoteSequence
+
+LOOKS = 10
+"""Into how many steps the paper cuts the budget."""
+
+
+@dataclass(frozen=True)
+class EarlyStopping(VoteCertifier):
+    """Votes in steps of `ceil(n / 10)`, until more of them promise little; Baseline 3 of the paper.
+
+    After each step the top class of all votes so far has a Clopper–Pearson radius, and `predicted_radius`
+    says what to expect of it at `n` votes. An input is done when `(predicted - now) / predicted` is below the
+    `tolerance`, when the predicted radius is 0, for then there is nothing to gain, or after `n` votes. Its
+    certificate is the one that as many votes would give had their number been fixed beforehand.
+
+    **The level does not hold**: the votes decide when to stop, and which class is bounded. Simulated with two
+    classes, wrong certificates were up to 1.1 `alpha` at a tolerance of 0.05 and 1.4 `alpha` at 0.3; what is
+    proven is 20 `alpha`, the `2 alpha` of one-stage Monte Carlo at each of ten looks. It is here to compare
+    with.
+    """
+
+    n: int
+    tolerance: float
+    alpha: Level = 0.001
+
+    def __post_init__(self) -> None:
+        check_whole_number(self, "n")
+        check_budget(self.n, float(exact_level(self.alpha, "alpha")))
+        if not 0 < self.tolerance < 1:
+            raise SettingError(f"expected a tolerance strictly between 0 and 1, got {self.tolerance}")
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return (
+            f"early stopping (level not valid), n={self.n}, tolerance={self.tolerance:g}, "
+            f"alpha={level_text(exact_level(self.alpha, 'alpha'))}"
+        )
+
+    @property
+    def budget(self) -> int:
+        """The most votes of one input."""
+        return self.n
+
+    @property
+    def looks(self) -> list[int]:
+        """The numbers of votes at which it may stop."""
+        step = math.ceil(self.n / LOOKS)
+        return [*range(step, self.n, step), self.n]
+
+    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
+        """Certify from `votes` alone, asking only for those of inputs that go on; `selection` is not used."""
+        check_enough_votes(votes, self.n)
+        alpha, smoothing = exact_level(self.alpha, "alpha"), votes.smoothing
+        counts = np.zeros((len(votes), votes.classes), dtype=np.int64)
+        passes = np.zeros(len(votes), dtype=np.int64)
+        active, before = np.arange(len(votes)), 0
+        for now in self.looks:
+            counts[active] += votes.counts(before, now, active)
+            passes[active] = now
+            active = active[self._goes_on(counts[active].max(axis=1), now, smoothing.sigma)]
+            before = now
+        label = counts.argmax(axis=1)
+        return Certificates.from_bound(
+            label,
+            np.atleast_1d(clopper_pearson_lower(votes_for(counts, label), passes, float(alpha))),
+            sigma=smoothing.sigma,
+            guarantee=early_stopping_guarantee(alpha, self.looks, self.tolerance, smoothing),
+            passes=passes,
+        )
+
+    def _goes_on(self, agreeing: NDArray[np.int64], now: int, sigma: float) -> NDArray[np.bool_]:
+        alpha = float(exact_level(self.alpha, "alpha"))
+        radius = certified_radius(clopper_pearson_lower(agreeing, now, alpha), sigma)
+        predicted = predicted_radius(agreeing, now, self.n, alpha, sigma)
+        return np.asarray((predicted > 0) & (predicted - radius >= self.tolerance * predicted))
+
+
+def predicted_radius(
+    agreeing: ArrayLike, n_now: ArrayLike, n_final: int, alpha: float, sigma: float
+) -> NDArray[np.float64]:
+    """Return the radius to expect from `n_final` votes, when `agreeing` of `n_now` are for the class.
+
+    It is that of `p - z sqrt(p (1 - p) / n_final)`, with `p = agreeing / n_now` and `z` the `1 - alpha`
+    quantile of the normal distribution, and at most that of `n_final` votes which all agree. A prediction to
+    plan with: it proves nothing.
+
+    >>> predicted_radius([600, 990, 1000], 1000, 10_000, alpha=0.001, sigma=0.25).round(4).tolist()
+    [0.0536, 0.556, 0.7996]
+    """
+    alpha = check_level(alpha, "alpha")
+    proportion = np.asarray(agreeing, dtype=np.float64) / np.asarray(n_now, dtype=np.float64)
+    spread = np.sqrt(proportion * (1 - proportion) / n_final)
+    bound = proportion + special.ndtri(alpha) * spread
+    return certified_radius(np.clip(bound, 0.0, alpha ** (1 / n_final)), sigma)

@@ -1,0 +1,185 @@
+"""A budget for each input, planned from a few pilot votes: Baseline 2 of the paper."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import ABOUT_THE_TRUTH, WRONG, Guarantee, smoothing_numbers
+from rrise.errors import SettingError
+from rrise.statistics import (
+    Level,
+    certified_radius,
+    check_level,
+    clopper_pearson_interval,
+    clopper_pearson_lower,
+    exact_level,
+    level_text,
+)
+from rrise.votes.array import Smoothing, votes_for
+from rrise.votes.sequence import VoteSequence
+
+GRID = 1000
+"""Into how many steps the mapping cuts the proportions from 0 to 1."""
+FEWEST = 100
+"""The fewest votes of a pilot, and of a certificate."""
+
+_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class InputSpecificBudget(VoteCertifier):
+    """Plans each input's votes from a pilot, after Seferis et al. (2024); Baseline 2 of the paper.
+
+    The pilot is the first `min(k, max(100, floor(k / 100)))` votes. Its top class is the label, and
+    the ends of that class's two-sided Clopper–Pearson interval at `alpha`, widened to the grid, go through
+    `budget_mapping`. The larger of the two budgets is drawn as fresh votes, at least 100 and at most what the
+    pilot leaves of `k`; the certificate is the Clopper–Pearson bound at `alpha` from these alone. Proportions
+    strictly between the ends may need more votes than either: as in the paper, they are not asked.
+
+    Valid for each input at `alpha`: label and budget depend on the pilot only, and the votes of the bound are
+    none of the pilot's. Where both ends map to 0 no vote is drawn and the certifier abstains. The bound is
+    then the pilot's own, but at most 1/2: votes that chose a class do not certify it.
+    """
+
+    k: int
+    decline: float
+    alpha: Level = 0.001
+
+    def __post_init__(self) -> None:
+        check_whole_number(self, "k")
+        alpha = exact_level(self.alpha, "alpha")
+        if alpha >= Fraction(1, 2):
+            raise SettingError(f"expected alpha below 1/2 to plan budgets with, got {self.alpha}")
+        check_level(self.decline, "decline")
+        enough = int(np.floor(-np.log2(float(alpha)))) + 1
+        if self.k - self.pilot < enough:
+            raise SettingError(
+                f"a budget of k={self.k} leaves {self.k - self.pilot} votes after a pilot of {self.pilot}, "
+                f"and certifying at alpha={self.alpha} takes {enough}: use k={FEWEST + enough} or more"
+            )
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        level = level_text(exact_level(self.alpha, "alpha"))
+        return f"input-specific budget, k={self.k}, decline={self.decline:g}, alpha={level}"
+
+    @property
+    def budget(self) -> int:
+        """The most votes of one input, pilot included."""
+        return self.k
+
+    @property
+    def pilot(self) -> int:
+        """The number of pilot votes."""
+        return min(self.k, max(FEWEST, self.k // 100))
+
+    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
+        """Certify from the votes alone, asking for as many as planned; `selection` is not used."""
+        check_enough_votes(votes, self.k)
+        alpha = exact_level(self.alpha, "alpha")
+        counts = votes.counts(0, self.pilot)
+        label = counts.argmax(axis=1)
+        agreeing = votes_for(counts, label)
+        fresh = self.planned(agreeing)
+        bound = np.minimum(np.atleast_1d(clopper_pearson_lower(agreeing, self.pilot, float(alpha))), 0.5)
+        rows = np.flatnonzero(fresh)
+        found = votes.agreeing(label[rows], self.pilot, self.pilot + fresh[rows], rows)
+        bound[rows] = clopper_pearson_lower(found, fresh[rows], float(alpha))
+        return Certificates.from_bound(
+            label,
+            bound,
+            sigma=votes.smoothing.sigma,
+            guarantee=self._guarantee(alpha, votes.smoothing),
+            passes=self.pilot + fresh,
+        )
+
+    def planned(self, agreeing: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the fresh votes to draw when so many of the pilot's agree; 0 where none would help."""
+        alpha = float(exact_level(self.alpha, "alpha"))
+        low, high = clopper_pearson_interval(agreeing, self.pilot, alpha)
+        _, mapped = budget_mapping(self.k, self.decline, alpha)
+        ends = np.stack([np.floor(low * GRID), np.ceil(high * GRID)]).astype(np.int64)
+        largest = mapped[ends].max(axis=0)
+        wanted = np.minimum(np.maximum(largest, FEWEST), self.k - self.pilot)
+        return np.where(largest > 0, wanted, 0)
+
+    def _guarantee(self, alpha: Fraction, smoothing: Smoothing) -> Guarantee:
+        failure = level_text(alpha)
+        return Guarantee(
+            method="input-specific-budget",
+            failure=failure,
+            promise=(
+                f"For each input, whatever it is, with probability at most {failure} over the noise a radius "
+                f"is issued and wrong, that is: {WRONG}. The pilot votes that chose the label and the number "
+                f"of votes had no part in the bound."
+            ),
+            assumptions=("the noise is drawn afresh and independently of the input.",),
+            not_promised=(ABOUT_THE_TRUTH,),
+            numbers={
+                **smoothing_numbers(smoothing),
+                "largest_budget": self.k,
+                "pilot_votes": self.pilot,
+                "decline": self.decline,
+            },
+        )
+
+
+@lru_cache(maxsize=256)
+def budget_mapping(k: int, decline: float, alpha: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the proportions 0, 0.001, ..., 1 and the votes that each needs for nearly the radius of `k`.
+
+    That is the smallest `n` at which `round(n p)` successes (halves to even) of `n` have a Clopper–Pearson
+    radius of at least `1 - decline` times that of `round(k p)` of `k`; 0 where the latter has none. Smallest
+    is meant literally: rounding can favour an `n`, and let the next ones fall short again. `alpha < 1/2`.
+
+    >>> proportion, n = budget_mapping(10_000, 0.01, 0.001)
+    >>> [int(n[i]) for i in (500, 520, 600, 900, 1000)]
+    [0, 9901, 8951, 6515, 8954]
+    """
+    step = np.arange(GRID + 1)
+    full = _radius(step, np.full(GRID + 1, k), alpha)
+    smallest = np.zeros(GRID + 1, dtype=np.int64)
+    active = np.flatnonzero(full > 0)
+    wanted = (1 - decline) * full[active]
+    start = _earliest(active, wanted, k, alpha)
+    while active.size:
+        candidates = np.minimum(start[:, None] + np.arange(_BLOCK), k)
+        reached = _radius(active[:, None], candidates, alpha) >= wanted[:, None]
+        found, first = reached.any(axis=1), reached.argmax(axis=1)
+        smallest[active[found]] = candidates[found, first[found]]
+        active, wanted, start = active[~found], wanted[~found], start[~found] + _BLOCK
+    proportion = step / GRID
+    for array in (proportion, smallest):
+        array.flags.writeable = False
+    return proportion, smallest
+
+
+def _radius(step: NDArray[np.int64], n: NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
+    """Return the radius, in units of sigma, of `round(n step / GRID)` successes of `n`."""
+    return certified_radius(clopper_pearson_lower(np.rint(n * step / GRID), n, alpha), 1.0)
+
+
+def _earliest(
+    step: NDArray[np.int64], wanted: NDArray[np.float64], k: int, alpha: float
+) -> NDArray[np.int64]:
+    """Return, for each proportion above 1/2, an `n` below which the wanted radius is out of reach.
+
+    Rounding adds at most half a success. With that half the bound is the `alpha` quantile of
+    Beta(n p + 1/2, n (1 - p) + 1/2), or of Beta(n, 1) where it would make more than `n` successes. Mean and
+    concentration of both grow with `n`, and so do their quantiles: halving finds where they are enough.
+    """
+    bound = special.ndtr(wanted)
+    low, high = np.zeros(len(step), dtype=np.int64), np.full(len(step), k)
+    while np.any(high - low > 1):
+        middle = np.maximum((low + high) // 2, 1)
+        successes = np.minimum(middle * step / GRID + 0.5, middle)
+        reached = special.betaincinv(successes, middle - successes + 1, alpha) >= bound
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.asarray(np.maximum(high - 1, 1))

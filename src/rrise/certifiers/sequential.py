@@ -1,0 +1,155 @@
+"""Sequential certification: stops whenever it likes, and its level holds all the same."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import ABOUT_THE_TRUTH, WRONG, Guarantee, smoothing_numbers
+from rrise.errors import SettingError
+from rrise.statistics import Level, anytime_lower, certified_radius, check_level, exact_level, level_text
+from rrise.votes.array import Smoothing
+from rrise.votes.sequence import VoteSequence
+
+LOOKS = 100
+"""How often it looks by default."""
+HOPE = 2.0
+"""Standard errors by which the proportion of an input without a certificate is thought too low."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sequential(VoteCertifier):
+    """Votes until the wanted radius is certified, or until more votes promise little.
+
+    The first `selection` votes choose the label. From the votes after them, `anytime_lower` bounds its
+    probability at a look every `step` votes (by default `ceil(n / 100)`), and the largest bound seen counts.
+    An input is done when its certified radius reaches `radius`, when `(predicted - now) / predicted` is below
+    the `tolerance`, or after `n` votes, selection included. Without `radius` and `tolerance` all take `n`.
+
+    The predicted radius is that of `n` votes in the proportion seen so far. While an input has no certificate
+    it is that of a proportion two standard errors higher, so that an input is given up only when none is in
+    sight. Predictions are used to stop by and for nothing else.
+
+    Valid for each input at `alpha` under any rule of stopping, this one too: the probability that any of the
+    bounds exceeds the true one is at most `alpha`. That costs votes: at the same number, the radius is
+    shorter than that of a Clopper–Pearson bound, which may look only once.
+    """
+
+    n: int
+    alpha: Level = 0.001
+    tolerance: float | None = None
+    radius: float | None = None
+    selection: int = 100
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n", "selection", *(() if self.step is None else ("step",))):
+            check_whole_number(self, name)
+            if getattr(self, name) < 1:
+                raise SettingError(f"expected {name} to be at least 1 vote, got {getattr(self, name)}")
+        if self.tolerance is not None:
+            check_level(self.tolerance, "tolerance")
+        if self.radius is not None and not 0 < self.radius < math.inf:
+            raise SettingError(f"expected a positive radius to stop at, got {self.radius}")
+        enough = _fewest_votes(float(exact_level(self.alpha, "alpha")))
+        if self.n - self.selection < enough:
+            raise SettingError(
+                f"{self.n} votes, {self.selection} of them for selection, can never certify at "
+                f"alpha={self.alpha}: use at least {self.selection + enough}"
+            )
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        stops = [
+            f"{what}={value:g}"
+            for what, value in (("tolerance", self.tolerance), ("radius", self.radius))
+            if value is not None
+        ]
+        level = level_text(exact_level(self.alpha, "alpha"))
+        return ", ".join(["sequential (anytime-valid)", f"n={self.n}", *stops, f"alpha={level}"])
+
+    @property
+    def budget(self) -> int:
+        """The most votes of one input, selection included."""
+        return self.n
+
+    @property
+    def looks(self) -> list[int]:
+        """The numbers of votes, selection included, at which it may stop."""
+        step = math.ceil(self.n / LOOKS) if self.step is None else self.step
+        return [*range(self.selection + step, self.n, step), self.n]
+
+    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
+        """Certify from `votes` alone, asking only for those of inputs that go on; `selection` is not used."""
+        check_enough_votes(votes, self.n)
+        alpha, sigma = exact_level(self.alpha, "alpha"), votes.smoothing.sigma
+        label = votes.counts(0, self.selection).argmax(axis=1)
+        agreeing, passes = np.zeros(len(votes), dtype=np.int64), np.zeros(len(votes), dtype=np.int64)
+        bound = np.zeros(len(votes))
+        active, before = np.arange(len(votes)), self.selection
+        for now in self.looks:
+            agreeing[active] += votes.agreeing(label[active], before, now, active)
+            passes[active] = now
+            seen = anytime_lower(agreeing[active], now - self.selection, float(alpha))
+            bound[active] = np.maximum(bound[active], seen)
+            active = active[self._goes_on(bound[active], agreeing[active], now, sigma)]
+            before = now
+        return Certificates.from_bound(
+            label, bound, sigma=sigma, guarantee=self._guarantee(alpha, votes.smoothing), passes=passes
+        )
+
+    def _goes_on(
+        self, bound: Array, agreeing: NDArray[np.int64], now: int, sigma: float
+    ) -> NDArray[np.bool_]:
+        radius = certified_radius(bound, sigma)
+        goes_on = np.full(bound.shape, now < self.n)
+        if self.radius is not None:
+            goes_on &= radius < self.radius
+        if self.tolerance is not None and now < self.n:
+            predicted = certified_radius(self._predicted(bound, agreeing, now), sigma)
+            goes_on &= (predicted > 0) & (predicted - radius >= self.tolerance * predicted)
+        return goes_on
+
+    def _predicted(self, bound: Array, agreeing: NDArray[np.int64], now: int) -> Array:
+        """Return the bound to expect after `n` votes."""
+        seen, final = now - self.selection, self.n - self.selection
+        proportion = agreeing / seen
+        error = np.sqrt(proportion * (1 - proportion) / seen)
+        hoped = np.minimum(np.where(bound > 0.5, proportion, proportion + HOPE * error), 1.0)
+        alpha = float(exact_level(self.alpha, "alpha"))
+        return anytime_lower(np.floor(hoped * final), final, alpha)
+
+    def _guarantee(self, alpha: Fraction, smoothing: Smoothing) -> Guarantee:
+        failure = level_text(alpha)
+        return Guarantee(
+            method="sequential",
+            failure=failure,
+            promise=(
+                f"For each input, whatever it is, with probability at most {failure} over the noise a radius "
+                f"is issued and wrong, that is: {WRONG}. This holds whenever and for whatever reason the "
+                f"voting stops."
+            ),
+            assumptions=("the noise is drawn afresh and independently of the input.",),
+            not_promised=(ABOUT_THE_TRUTH,),
+            numbers={
+                **smoothing_numbers(smoothing),
+                "largest_budget": self.n,
+                "selection_votes": self.selection,
+                "looks": len(self.looks),
+                "tolerance": self.tolerance,
+                "wanted_radius": self.radius,
+            },
+        )
+
+
+def _fewest_votes(alpha: float) -> int:
+    """Return how many votes, if all agree, it takes for an anytime-valid bound above 1/2."""
+    unanimous = np.arange(1, 2 * math.ceil(-math.log2(alpha)) + 20)
+    return int(unanimous[np.argmax(anytime_lower(unanimous, unanimous, alpha) > 0.5)])

@@ -1,0 +1,105 @@
+"""Reading votes that were collected before, counted or one by one."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from rrise.errors import FolderError, SettingError
+from rrise.files import sha256_of_json
+from rrise.votes.array import Smoothing, Votes, count_answers
+from rrise.votes.manifest import MANIFEST, read_manifest
+from rrise.votes.plan import whole_number
+from rrise.votes.sequence import StoredVotes
+from rrise.votes.shards import Place, Shard, read_shard
+from rrise.votes.storage import Storage, storage_at
+
+Location = str | os.PathLike[str]
+
+
+def read_votes(location: Location, n: int | None = None) -> Votes:
+    """Read a finished collection; `n` reads the first so many votes of every input, without another pass.
+
+    These are the votes that a collection for that `n` would have given.
+    """
+    found = _Collection(location, n)
+    part = found.n < found.all_n
+    shards = found.shards(lambda shard: _recounted(shard, found.n) if part else shard, answers=part)
+    return counted(list(shards), found.smoothing, found.stream)
+
+
+def read_sequence(location: Location, n: int | None = None) -> StoredVotes:
+    """Read a finished collection vote by vote, in the order of the draws; `n` reads the first so many.
+
+    It takes one or two bytes of memory per vote.
+    """
+    found = _Collection(location, n)
+    digests, answers, classes, row = [], np.zeros((0, found.n), dtype=np.uint8), 0, 0
+    for shard in found.shards(lambda shard: shard, answers=True):
+        assert shard.answers is not None
+        if row == 0:
+            answers = np.empty((found.inputs, found.n), dtype=shard.answers.dtype)
+            classes = shard.counts.shape[1]
+        answers[row : row + len(shard.answers)] = shard.answers[:, : found.n]
+        row += len(shard.answers)
+        digests.append(shard.digests)
+    return StoredVotes(answers, classes, found.smoothing, found.stream, np.concatenate(digests))
+
+
+class _Collection:
+    """A finished collection: what its manifest says, and its shards."""
+
+    def __init__(self, location: Location, n: int | None) -> None:
+        self.storage = storage_at(location)
+        found = read_manifest(self.storage)
+        if found is None:
+            raise FolderError(f"expected votes in {self.storage}, but there is no {MANIFEST}")
+        manifest = found.manifest
+        self.inputs, self.size, self.all_n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
+        self.n = self.all_n if n is None else whole_number(n, "n")
+        if not 1 <= self.n <= self.all_n:
+            raise SettingError(
+                f"expected n from 1 to {self.all_n}, the number of votes in {self.storage}; got {n}"
+            )
+        self.identity = sha256_of_json(manifest)
+        self.smoothing = Smoothing.from_json(manifest["smoothing"])
+        self.stream: tuple[int, str] = (manifest["seed"], manifest["split"])
+
+    def shards(self, take: Callable[[Shard], Shard], *, answers: bool) -> Iterator[Shard]:
+        """Read all shards in threads, and yield what is taken of them in their order."""
+        with ThreadPoolExecutor() as threads:
+            indices = range(-(-self.inputs // self.size))
+            yield from threads.map(lambda index: take(self._shard(index, answers)), indices)
+
+    def _shard(self, index: int, answers: bool) -> Shard:
+        inputs = min(self.size, self.inputs - index * self.size)
+        place = Place(self.identity, index, inputs, self.all_n)
+        shard = read_place(self.storage, place, answers=answers)
+        if shard is None:
+            raise FolderError(
+                f"the votes in {self.storage} are incomplete: {place.name} is missing or damaged"
+            )
+        return shard
+
+
+def _recounted(shard: Shard, n: int) -> Shard:
+    """Count the first `n` votes of a shard, and let its answers go."""
+    assert shard.answers is not None
+    return replace(shard, counts=count_answers(shard.answers[:, :n], shard.counts.shape[1]), answers=None)
+
+
+def read_place(storage: Storage, place: Place, *, answers: bool) -> Shard | None:
+    """Read one shard, or return None where it is missing or damaged."""
+    file = storage.open(place.name)
+    if file is None:
+        return None
+    with file:
+        return read_shard(place, file, answers=answers)
+
+
+def counted(shards: list[Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:
+    """Put the counts of shards together."""
+    counts = np.concatenate([shard.counts for shard in shards])
+    return Votes(counts, smoothing, stream, np.concatenate([shard.digests for shard in shards]))
