@@ -18,6 +18,7 @@ from rich.console import Console
 
 import rrise
 from rrise.data.catalogue import load_dataset
+from rrise.evaluation.outcomes import RRISE, TWO_STAGE
 from rrise.evaluation.results import Evaluation
 from rrise.files import TEMPORARY
 from rrise.models.folder import load_model
@@ -25,7 +26,7 @@ from rrise.runs.pipeline import run_recipe
 from rrise.runs.recipe import read_recipe
 from rrise.runs.steps import open_run, run_step
 
-METRICS = Path("evaluation") / "metrics.json"
+RESULTS = Path("evaluation") / "results.json"
 
 
 def run_quick(folder: Path, console: Console | None = None, **changes: Any) -> Evaluation:
@@ -44,6 +45,14 @@ def said(console: Console) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def numbers(run: Path) -> dict[str, Any]:
+    """Everything an evaluation found, but for the time it took and the name of the folder."""
+    found = json.loads((run / RESULTS).read_text())
+    for result in found["results"]:
+        del result["metrics"]["seconds"]
+    return {name: value for name, value in found.items() if name not in ("run", "evaluated")}
+
+
 @pytest.fixture
 def copied(quick_demo: Path, tmp_path: Path) -> Path:
     """A finished run of its own."""
@@ -52,7 +61,8 @@ def copied(quick_demo: Path, tmp_path: Path) -> Path:
 
 def test_writes_the_run_folder_of_the_design(quick_demo: Path) -> None:
     names = {path.name for path in quick_demo.iterdir() if not path.name.startswith(".")}
-    assert names == {"recipe.toml", "splits.json", "base", "votes", "surrogate", "certifier", "evaluation"}
+    steps = {"base", "votes", "surrogate", "certifier", "predictions", "evaluation"}
+    assert names == {"recipe.toml", "splits.json", *steps}
     votes = {path.name for path in (quick_demo / "votes").iterdir()}
     assert votes == {"train", "calibration", "test", "test-selection"}
 
@@ -79,22 +89,24 @@ def test_the_surrogate_is_a_model_folder(quick_demo: Path) -> None:
 
 
 def test_is_worth_looking_at(quick_demo: Path) -> None:
-    metrics = json.loads((quick_demo / "evaluation" / "metrics.json").read_text())
-    assert metrics["monte_carlo"]["accuracy"] > 0.75
-    assert metrics["surrogate"]["certified_accuracy"] > 0.5
-    assert metrics["surrogate"]["average_certified_radius"] > 0.1
-    assert metrics["surrogate"]["passes_per_input"] == 1
-    assert metrics["break_even_queries"] > 0
+    evaluation = Evaluation(json.loads((quick_demo / RESULTS).read_text()))
+    assert evaluation.metrics(TWO_STAGE)["accuracy"] > 0.75
+    assert evaluation.own["certified_accuracy"] > 0.5
+    assert evaluation.own["average_certified_radius"] > 0.1
+    assert evaluation.own["mean_passes"] == 1
+    assert evaluation.own["break_even"][f"{TWO_STAGE} n500"] > 0
 
 
 def test_certificates_on_disk_are_those_of_the_loaded_certifier(quick_demo: Path) -> None:
-    table = pq.read_table(quick_demo / "evaluation" / "certificates.parquet").to_pydict()
+    stored = pq.read_table(quick_demo / "evaluation" / "certificates.parquet").to_pylist()
+    rows = [row for row in stored if row["method"] == RRISE]
+    table = {name: [row[name] for row in rows] for name in rows[0]}
     certificates = rrise.load_certifier(quick_demo / "certifier")(
         load_dataset("digits").test.inputs(np.array(table["index"]))
     )
-    np.testing.assert_array_equal(certificates.label, table["surrogate_label"])
-    np.testing.assert_array_equal(certificates.radius, table["surrogate_radius"])
-    np.testing.assert_array_equal(certificates.issued, table["surrogate_issued"])
+    np.testing.assert_array_equal(certificates.label, table["label"])
+    np.testing.assert_array_equal(certificates.radius, table["radius"])
+    np.testing.assert_array_equal(certificates.issued, table["issued"])
 
 
 def test_a_second_run_does_nothing_again(quick_demo: Path) -> None:
@@ -107,7 +119,7 @@ def test_a_second_run_does_nothing_again(quick_demo: Path) -> None:
     evaluation = run_quick(quick_demo, console)
     assert stamps() == before
     assert said(console).count("up to date") == 8
-    assert evaluation.metrics() == json.loads((quick_demo / METRICS).read_text())
+    assert evaluation.results == json.loads((quick_demo / RESULTS).read_text())
 
 
 def test_a_changed_level_redoes_only_what_depends_on_it(copied: Path) -> None:
@@ -115,7 +127,7 @@ def test_a_changed_level_redoes_only_what_depends_on_it(copied: Path) -> None:
     evaluation = run_quick(copied, console, calibration__failure=0.2)
     assert "surrogate: up to date" in said(console)
     assert "certifier: written" in said(console)
-    assert evaluation.surrogate.guarantee.failure == "0.2"
+    assert evaluation.results["main_failure"] == "0.2"
     run_quick(copied, console, calibration__failure=0.2, votes__sigma=0.3)
     assert "votes/train: collecting again" in said(console)
 
@@ -182,7 +194,7 @@ def test_killed_in_a_training_it_goes_on_at_the_epoch(
     run_quick(copied, console)
     weights = Path(step) / "weights.safetensors"
     assert (copied / weights).read_bytes() == (quick_demo / weights).read_bytes()
-    assert (copied / METRICS).read_text() == (quick_demo / METRICS).read_text()
+    assert numbers(copied) == numbers(quick_demo)
     assert not (copied / "checkpoints" / step).exists()
 
 
@@ -209,7 +221,7 @@ def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_pat
     assert not list(folder.rglob(f"{TEMPORARY}*"))
     assert not (folder / "evaluation").exists()
     run_quick(folder)
-    assert (folder / METRICS).read_text() == (quick_demo / METRICS).read_text()
+    assert numbers(folder) == numbers(quick_demo)
 
 
 def test_leftovers_of_a_killed_process_are_cleared_and_nothing_else(tmp_path: Path) -> None:
@@ -255,7 +267,7 @@ def test_a_damaged_or_lost_manifest_means_doing_it_again(
     else:
         (copied / name).write_text(content)
     run_quick(copied)
-    assert (copied / METRICS).read_text() == (quick_demo / METRICS).read_text()
+    assert numbers(copied) == numbers(quick_demo)
 
 
 def test_votes_of_another_sigma_are_never_taken_over(copied: Path, tmp_path: Path) -> None:
@@ -263,8 +275,8 @@ def test_votes_of_another_sigma_are_never_taken_over(copied: Path, tmp_path: Pat
     console = listening()
     run_quick(copied, console, votes__sigma=0.5)
     assert "votes/calibration: up to date" not in said(console)
-    fresh = run_quick(tmp_path / "fresh", votes__sigma=0.5)
-    assert json.loads((copied / METRICS).read_text()) == fresh.metrics()
+    run_quick(tmp_path / "fresh", votes__sigma=0.5)
+    assert numbers(copied) == numbers(tmp_path / "fresh")
 
 
 def test_a_failing_step_leaves_the_former_one(tmp_path: Path) -> None:

@@ -9,8 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from rrise._version import __version__
+from rrise.cli.certificates import certificates
 from rrise.cli.certify import certify
+from rrise.cli.compare import compare
 from rrise.cli.demo import demo
+from rrise.cli.evaluate import evaluate, report
 from rrise.cli.recipes import recipes
 from rrise.cli.run import run as run_command
 from rrise.cli.train import train_base, train_surrogate
@@ -30,6 +33,10 @@ app.command("run")(run_command)
 app.command()(train_base)
 app.command()(train_surrogate)
 app.command()(vote)
+app.command()(evaluate)
+app.command()(compare)
+app.command()(report)
+app.command()(certificates)
 app.command()(certify)
 
 

@@ -77,23 +77,26 @@ def run_steps(
 
 
 def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> None:
-    from rrise.evaluation.report import comparison_rows, cost_rows
+    from rrise.evaluation.comparison import COMPARED, break_even_against, comparison_rows, reference_result
 
+    found = evaluation.results
     table = Table(
-        title=f"{len(evaluation.labels)} test images, total failure {evaluation.surrogate.guarantee.failure}"
+        title=f"{found['test_inputs']:,} test inputs, total failure {found['main_failure']}, protocol "
+        f"{found['protocol']}"
     )
-    table.add_column("")
-    table.add_column("RRISE", justify="right", style="bold")
-    table.add_column("Monte Carlo", justify="right")
-    for row in comparison_rows(evaluation):
-        table.add_row(row["name"], row["surrogate"], row["monte_carlo"])
+    for name in COMPARED:
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for row in comparison_rows(found):
+        table.add_row(*row)
     console.print(table)
-    break_even = cost_rows(evaluation.costs)[-1]
-    console.print(f"{break_even['name']}: {break_even['passes']}")
-    console.print(evaluation.surrogate.guarantee.promise, style="dim", markup=False)
+    monte_carlo = reference_result(found)
+    even = None if monte_carlo is None else break_even_against(found, monte_carlo)
+    if even is not None:
+        console.print(f"RRISE is cheaper than Monte Carlo from this many certificates on: {even:,}")
+    console.print(found["promise"], style="dim", markup=False)
     samples, report = out / "evaluation" / "samples", out / "evaluation" / "report.html"
     lines = [f"report:  {report.resolve()}"]
-    if evaluation.images.shape[2] > 1:  # images, not strips of numbers
+    if samples.is_dir():
         lines.insert(0, f"try it:  {_this_command()} certify {out / 'certifier'} {samples}")
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True, markup=False)

@@ -1,4 +1,9 @@
-"""Metrics of certificates, by the definitions of the paper (Section 4)."""
+"""Metrics of certificates, by the definitions of the paper (Section 4 and Appendix A.9).
+
+All are shares or means over at least one input. `None` stands for what is undefined: a mean over an empty
+set, which the paper writes as a dash. With `p` the lower bound and `R` the radius of an input, an input is
+certified (issued) where `p > 1/2`, and lies in the boundary set where `1/2 < p < 3/4`.
+"""
 
 from typing import Any
 
@@ -9,11 +14,30 @@ from rrise.certifiers.certificates import Certificates
 from rrise.errors import InputError
 from rrise.votes.array import check_votes, votes_for
 
+BOUNDARY = (0.5, 0.75)
+"""The boundary set is where the lower bound lies strictly between these."""
+
+
+def correct(certificates: Certificates, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return where the answered class is the true one."""
+    if labels.shape != certificates.label.shape:
+        raise InputError(f"expected one true label per certificate ({len(certificates)}), got {len(labels)}")
+    return np.asarray(certificates.label == labels)
+
+
+def accuracy(certificates: Certificates, labels: NDArray[np.int64]) -> float:
+    """Return the share of inputs whose answer is right, issued or not."""
+    return float(correct(certificates, labels).mean())
+
 
 def certified_accuracy(
     certificates: Certificates, labels: NDArray[np.int64], radii: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return, for each radius r, the share of inputs that are correct, issued and have radius >= r."""
+    """Return, for each radius r, the share of inputs that are correct, issued and have radius >= r.
+
+    With calibrated bounds, as the paper defines CertAcc(r). What its tables print for surrogates as
+    CertAcc@0 is the plain accuracy instead.
+    """
     good = np.sort(certificates.radius[correct(certificates, labels) & certificates.issued])
     at_least = len(good) - np.searchsorted(good, np.asarray(radii, dtype=np.float64), side="left")
     return np.asarray(at_least / len(certificates))
@@ -24,17 +48,67 @@ def average_certified_radius(certificates: Certificates, labels: NDArray[np.int6
     return float(np.where(correct(certificates, labels), certificates.radius, 0.0).mean())
 
 
-def summarise(certificates: Certificates, labels: NDArray[np.int64]) -> dict[str, float]:
-    """Return the headline numbers of one certifier."""
-    issued = certificates.issued
-    return {
-        "accuracy": float(correct(certificates, labels).mean()),
-        "issued": float(issued.mean()),
-        "certified_accuracy": float(certified_accuracy(certificates, labels, 0.0)),
-        "average_certified_radius": average_certified_radius(certificates, labels),
-        "mean_issued_radius": float(certificates.radius[issued].mean()) if issued.any() else 0.0,
-        "passes_per_input": certificates.mean_passes,
-    }
+def mean_issued_radius(certificates: Certificates) -> float | None:
+    """Return the mean radius of the issued certificates; None if none is."""
+    return _mean(certificates.radius, certificates.issued)
+
+
+def in_boundary(certificates: Certificates) -> NDArray[np.bool_]:
+    """Return where the lower bound lies in the boundary set, `1/2 < p < 3/4`."""
+    low, high = BOUNDARY
+    return np.asarray((certificates.lower_bound > low) & (certificates.lower_bound < high))
+
+
+def boundary_mass(certificates: Certificates) -> float:
+    """Return the share of all inputs that lie in the boundary set."""
+    return float(in_boundary(certificates).mean())
+
+
+def boundary_accuracy(certificates: Certificates, labels: NDArray[np.int64]) -> float | None:
+    """Return the share of right answers in the boundary set (OCA); None if the set is empty."""
+    return _mean(correct(certificates, labels), in_boundary(certificates))
+
+
+def boundary_radius(certificates: Certificates) -> float | None:
+    """Return the mean radius in the boundary set, of right and wrong answers; None if the set is empty."""
+    return _mean(certificates.radius, in_boundary(certificates))
+
+
+def boundary_crd(certificates: Certificates, thresholds: ArrayLike) -> NDArray[np.float64]:
+    """Return, for each t, the share of all inputs in the boundary set with radius > t.
+
+    A fraction: the paper's tables announce percentages and print fractions.
+    """
+    return _above(certificates.radius[in_boundary(certificates)], thresholds) / len(certificates)
+
+
+def certified_crd(certificates: Certificates, thresholds: ArrayLike) -> NDArray[np.float64] | None:
+    """Return, for each t, the share of issued certificates with radius > t; None if none is issued."""
+    radius = certificates.radius[certificates.issued]
+    return _above(radius, thresholds) / len(radius) if len(radius) else None
+
+
+def radius_ratio(certificates: Certificates, reference: Certificates) -> float | None:
+    """Return the mean radius divided by that of the reference (Baseline 1 at the same budget and level).
+
+    Both means are over all inputs, with 0 where abstained, and whether the answer is right plays no part; the
+    paper names the ratio without defining it. None where the reference certifies nothing. The radius drop is
+    `1 - ratio`.
+    """
+    if len(certificates) != len(reference):
+        raise InputError(
+            f"expected both methods to certify the same inputs, got {len(certificates)} and {len(reference)}"
+        )
+    theirs = float(reference.radius.mean())
+    return float(certificates.radius.mean()) / theirs if theirs > 0 else None
+
+
+def agreement(certificates: Certificates, smoothed: NDArray[np.int64]) -> float:
+    """Return the share of inputs whose label is the smoothed classifier's answer.
+
+    `smoothed` are these answers: the class with most of many votes.
+    """
+    return float((certificates.label == smoothed).mean())
 
 
 def vote_share_of_label(certificates: Certificates, votes: Any) -> NDArray[np.float64]:
@@ -43,21 +117,30 @@ def vote_share_of_label(certificates: Certificates, votes: Any) -> NDArray[np.fl
     return votes_for(counts, certificates.label) / n
 
 
-def observed_violations(certificates: Certificates, votes: Any) -> dict[str, float]:
-    """Compare lower bounds with the Monte Carlo estimate of what they bound.
+def violation_rates(certificates: Certificates, estimate: NDArray[np.float64]) -> tuple[float, float | None]:
+    """Return the share of inputs whose bound lies above the estimate of what it bounds: all, and of issued.
 
-    `rate` is the share of inputs whose bound lies above the estimate, `rate_among_issued` the same among
-    issued certificates. Estimates have noise of their own, so a bound that is exactly right counts as a
-    violation half of the time.
+    The second is None if none is issued. Estimates have noise of their own, so a bound that is exactly right
+    counts as a violation half of the time.
     """
-    violated = certificates.lower_bound > vote_share_of_label(certificates, votes)
-    issued = certificates.issued
-    among = float(violated[issued].mean()) if issued.any() else 0.0
-    return {"rate": float(violated.mean()), "rate_among_issued": among}
+    violated = certificates.lower_bound > estimate
+    return float(violated.mean()), _mean(violated, certificates.issued)
 
 
-def correct(certificates: Certificates, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return where the answered class is the true one."""
-    if labels.shape != certificates.label.shape:
-        raise InputError(f"expected one true label per certificate ({len(certificates)}), got {len(labels)}")
-    return np.asarray(certificates.label == labels)
+def median_passes(certificates: Certificates) -> float:
+    """Return the median number of forward passes per input."""
+    return float(np.median(certificates.passes))
+
+
+def sample_reduction(certificates: Certificates, budget: int) -> float:
+    """Return how many times fewer votes than the full budget an input took on average."""
+    return budget / certificates.mean_passes
+
+
+def _mean(values: NDArray[Any], where: NDArray[np.bool_]) -> float | None:
+    return float(values[where].mean()) if where.any() else None
+
+
+def _above(values: NDArray[np.float64], thresholds: ArrayLike) -> NDArray[np.float64]:
+    below = np.searchsorted(np.sort(values), np.asarray(thresholds, dtype=np.float64), side="right")
+    return np.asarray(len(values) - below, dtype=np.float64)

@@ -1,8 +1,10 @@
 """What a method gave on the test inputs: its settings, its certificates and what it cost before."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rrise.certifiers.certificates import Certificates
+if TYPE_CHECKING:
+    from rrise.certifiers.certificates import Certificates
 
 RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON = (
     "RRISE",
@@ -14,6 +16,8 @@ RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON = (
 TWO_STAGE, SEQUENTIAL = "Monte Carlo, two-stage", "Sequential, anytime-valid"
 METHODS = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
 """The paper's names for its methods, then those that it does not have."""
+SURROGATES = (RRISE, JENSEN_SHANNON)
+"""Methods that take one pass per query and were trained before; all others vote."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,8 @@ class Outcome:
     """One method at one setting: certificates of the test inputs, in their order."""
 
     setting: Setting
-    certificates: Certificates
+    certificates: "Certificates"
     offset: float | None = None
     offline: Offline = Offline()
     seconds: float | None = None
-    """Measured time to certify all test inputs, where it was measured."""
+    """Per input: its passes at the measured speed of one, where that was measured."""

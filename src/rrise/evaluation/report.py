@@ -1,184 +1,229 @@
 """The report: one self-contained page."""
 
-import base64
-import math
-from fractions import Fraction
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from rrise.certifiers.certificates import Certificates
-from rrise.evaluation.costs import Costs
-from rrise.evaluation.figures import bound_svg, certified_accuracy_svg
-from rrise.evaluation.images import png_bytes
-from rrise.evaluation.metrics import certified_accuracy, observed_violations, summarise, vote_share_of_label
-from rrise.evaluation.results import Evaluation
+from rrise.evaluation.comparison import (
+    COMPARED,
+    break_even_against,
+    comparison_rows,
+    cost_rows,
+    reference_result,
+    surrogate_result,
+)
+from rrise.evaluation.figures.inline import inline_svg
+from rrise.evaluation.figures.series import name_of, names_of_main
+from rrise.evaluation.numbers import count_text, percent, percent_up, radius_text
+from rrise.evaluation.table_values import Table
+from rrise.evaluation.tables import PROTOCOLS
 from rrise.files import Json
-from rrise.statistics import exact_level, format_down, format_up
-from rrise.votes.array import check_votes
 
-_GALLERY = 30
+_CAPTIONS = {
+    "certified_accuracy": (
+        "Share of the {test_inputs} test inputs that are answered correctly and certified at least at the "
+        "radius on the axis, each method at level {main_failure}. The promises differ in kind, see below."
+    ),
+    "boundary": (
+        "The boundary set of a method are the inputs with a lower bound between 1/2 and 3/4, where small "
+        "errors decide whether there is a certificate. A dash: the set is empty."
+    ),
+    "boundary_crd": (
+        "Share of all test inputs that are in the boundary set and have a radius above the threshold."
+    ),
+    "calibration": (
+        "One point per test input: what the surrogate says in one pass, against the share of "
+        "{reference_votes} votes for the same class. Below the line the bound is above the estimate; the "
+        "estimate has noise of its own. An input gets a radius where the bound is above 1/2."
+    ),
+    "coverage": (
+        "Promised is, on average over all inputs, at least the diagonal. Among issued certificates the "
+        "share of wrong ones may be as large as the total failure divided by the share of inputs with a "
+        "certificate."
+    ),
+    "cost": (
+        "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
+        "number of certificates; it has paid off where its line crosses zero."
+    ),
+}
+_PARTS = (
+    ("certified_accuracy", "boundary", "boundary_crd"),
+    ("calibration", "coverage"),
+    ("cost",),
+)
 
 
-def render_report(evaluation: Evaluation, title: str, settings: Json) -> str:
-    """Return the page as HTML; it loads nothing from anywhere."""
+def render_report(
+    results: Json,
+    tables: Sequence[Table],
+    *,
+    figures: Mapping[str, str],
+    gallery: Sequence[Json],
+    guarantees: Sequence[tuple[str, Json]],
+    settings: Json,
+) -> str:
+    """Return the page as HTML; it loads nothing from anywhere, and reads without JavaScript too.
+
+    `results` is the content of `results.json`; `figures` are SVG by name; `gallery` has `png` (Base64),
+    `index`, `truth`, `label`, `radius`, `lower_bound`, `issued` and `monte_carlo_radius` (None: abstained) of
+    some inputs; `guarantees` names the method of each; `settings` is what is needed to make it again: a block
+    for each entry that is a table, lines or a text, and one table of all others.
+    """
     environment = Environment(
         loader=PackageLoader("rrise.evaluation"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    surrogate, monte_carlo = evaluation.surrogate, evaluation.monte_carlo
-    estimate = vote_share_of_label(surrogate, evaluation.votes)
-    _, test_votes = check_votes(evaluation.votes, len(surrogate))
+    numbers = {name: count_text(results[name]) for name in ("test_inputs", "reference_votes")}
+    known = {name for part in _PARTS for name in part}
+    extra = [name for name in figures if name not in known]
+    shown = [
+        [_figure(name, figures[name], results | numbers) for name in part if name in figures]
+        for part in (*_PARTS, extra)
+    ]
     return environment.get_template("report.html").render(
-        title=title,
-        failure=surrogate.guarantee.failure,
-        test_inputs=len(surrogate),
-        test_votes=f"{test_votes:,}",
-        monte_carlo={"passes": f"{monte_carlo.mean_passes:,.0f}"},
-        tiles=_tiles(evaluation),
-        accuracy_svg=certified_accuracy_svg(surrogate, monte_carlo, evaluation.labels),
-        bound_svg=bound_svg(surrogate, estimate),
-        comparison=comparison_rows(evaluation),
-        violations=_violations(evaluation),
-        gallery=_gallery(evaluation),
-        gallery_words=(
-            f"{min(_GALLERY, len(surrogate))} test images, evenly spaced from the smallest certified radius "
-            f"(abstentions first) to the largest. Radii are rounded down."
-        ),
-        guarantees=[_guarantee("RRISE", surrogate), _guarantee("Monte Carlo", monte_carlo)],
-        costs=cost_rows(evaluation.costs),
-        settings=[{"name": name, "value": value} for name, value in settings.items()],
+        title=f"Certified radii for {results['dataset']}",
+        results=results,
+        numbers=numbers,
+        protocol=PROTOCOLS[results["protocol"]],
+        tiles=_tiles(results),
+        figures=dict(zip(("accuracy", "bound", "cost", "extra"), shown, strict=True)),
+        compared=COMPARED,
+        comparison=comparison_rows(results),
+        violations=_violations(results),
+        costs=cost_rows(results),
+        seconds=_seconds(results),
+        tables=[_table(table) for table in tables],
+        gallery=[_picture(item) for item in gallery],
+        guarantees=[_guarantee(name, guarantee) for name, guarantee in guarantees],
+        settings=_settings(settings),
     )
 
 
-def comparison_rows(evaluation: Evaluation) -> list[dict[str, str]]:
-    """Return the comparison of both methods as rows of text, shares and radii rounded down."""
-    both = (evaluation.surrogate, evaluation.monte_carlo)
-    surrogate, monte_carlo = (summarise(certificates, evaluation.labels) for certificates in both)
-    rows = [
-        _row("accuracy of the answers", percent(surrogate["accuracy"]), percent(monte_carlo["accuracy"])),
-        _row("radius issued", percent(surrogate["issued"]), percent(monte_carlo["issued"])),
-    ]
-    for radius in _round_radii(evaluation.monte_carlo):
-        shares = [float(certified_accuracy(part, evaluation.labels, radius)) for part in both]
-        name = "certified accuracy" if radius == 0 else f"certified accuracy at radius {radius:g}"
-        rows.append(_row(name, *map(percent, shares)))
-    rows.append(
-        _row(
+def _tiles(results: Json) -> list[tuple[str, str]]:
+    """Return the headline numbers: value and words."""
+    ours, theirs = surrogate_result(results), reference_result(results)
+    if ours is None:
+        return []
+    numbers = ours["metrics"]
+    other = theirs["metrics"] if theirs is not None else None
+    tiles = [
+        (count_text(numbers["mean_passes"]), "forward pass per certificate", "mean_passes", count_text),
+        (percent(numbers["certified_accuracy"]), "correct and certified", "certified_accuracy", percent),
+        (
+            radius_text(numbers["average_certified_radius"]),
             "average certified radius",
-            format_down(surrogate["average_certified_radius"]),
-            format_down(monte_carlo["average_certified_radius"]),
+            "average_certified_radius",
+            radius_text,
+        ),
+    ]
+    shown = [
+        (value, words if other is None else f"{words} (Monte Carlo {write(other[key])})")
+        for value, words, key, write in tiles
+    ]
+    if theirs is not None:
+        paid_off = break_even_against(results, theirs)
+        shown.append(
+            (
+                "never" if paid_off is None else f"{paid_off:,}",
+                f"certificates until {ours['method']} has paid off",
+            )
         )
-    )
-    rows.append(_row("forward passes per image", *(f"{part.mean_passes:,.0f}" for part in both)))
-    return rows
+    return shown
 
 
-def cost_rows(costs: Costs) -> list[dict[str, str]]:
-    """Return the costs as rows of text."""
-    return [
-        {"name": "votes of the training inputs (targets)", "passes": f"{costs.target_votes:,}"},
-        {"name": "training of the surrogate", "passes": f"{costs.surrogate_training:,}"},
-        {
-            "name": "calibration: votes, and one pass each of the surrogate",
-            "passes": f"{costs.calibration:,}",
-        },
-        {"name": "all of it, once", "passes": f"{costs.offline:,}"},
-        {"name": "each certificate by RRISE", "passes": f"{costs.per_query:,}"},
-        {"name": "each certificate by Monte Carlo", "passes": f"{costs.monte_carlo_per_query:,}"},
-        {
-            "name": "RRISE is cheaper from this many certificates on",
-            "passes": "never" if costs.break_even is None else f"{costs.break_even:,}",
-        },
-    ]
-
-
-def percent(share: float) -> str:
-    """Write a share of counted inputs as a percentage, rounded down.
-
-    >>> percent(0.9999), percent(58 / 100)
-    ('99.9 %', '58.0 %')
-    """
-    tenths = math.floor(1000 * Fraction(share).limit_denominator(10**6))
-    return f"{tenths // 10}.{tenths % 10} %"
-
-
-def _tiles(evaluation: Evaluation) -> list[dict[str, str]]:
-    ours = summarise(evaluation.surrogate, evaluation.labels)
-    theirs = summarise(evaluation.monte_carlo, evaluation.labels)
-    break_even = evaluation.costs.break_even
-    return [
-        {
-            "value": "1",
-            "words": f"forward pass per certificate, not {evaluation.monte_carlo.mean_passes:,.0f}",
-        },
-        {
-            "value": percent(ours["certified_accuracy"]),
-            "words": f"correct and certified (Monte Carlo {percent(theirs['certified_accuracy'])})",
-        },
-        {
-            "value": format_down(ours["average_certified_radius"], 3),
-            "words": f"average certified radius (Monte Carlo "
-            f"{format_down(theirs['average_certified_radius'], 3)})",
-        },
-        {
-            "value": "never" if break_even is None else f"{break_even:,}",
-            "words": "certificates until it has paid off",
-        },
-    ]
-
-
-def _violations(evaluation: Evaluation) -> dict[str, str]:
-    observed = observed_violations(evaluation.surrogate, evaluation.votes)
-    failure = float(exact_level(evaluation.surrogate.guarantee.failure, "failure"))
-    issued = float(evaluation.surrogate.issued.mean())
-    among_issued = min(1.0, failure / issued) if issued else 1.0
+def _violations(results: Json) -> dict[str, str] | None:
+    ours = surrogate_result(results)
+    if ours is None:
+        return None
+    numbers, failure = ours["metrics"], float(ours["failure"])
+    among = min(1.0, failure / numbers["issued"]) if numbers["issued"] else None
     return {
-        "all": f"{format_up(100 * observed['rate'], 1)} %",
-        "issued": f"{format_up(100 * observed['rate_among_issued'], 1)} %",
-        "limit": f"{format_up(100 * failure, 1)} %",
-        "issued_limit": f"{format_up(100 * among_issued, 1)} %",
+        "method": ours["method"],
+        "all": percent_up(numbers["violation_rate"]),
+        "issued": percent_up(numbers["violation_rate_among_issued"]),
+        "limit": percent_up(failure),
+        "issued_limit": percent_up(among),
     }
 
 
-def _gallery(evaluation: Evaluation) -> list[dict[str, Any]]:
-    certificates, truth = evaluation.surrogate, evaluation.labels
-    order = np.lexsort((certificates.lower_bound, certificates.issued))
-    chosen = order[np.linspace(0, len(order) - 1, min(_GALLERY, len(order))).astype(int)]
+def _seconds(results: Json) -> list[tuple[str, str]]:
+    """Return the measured time per certificate of each method of the main comparison."""
+    measured = [(name, result["metrics"]["seconds"]) for name, result in names_of_main(results)]
     return [
-        {
-            "index": int(i),
-            "png": base64.b64encode(png_bytes(evaluation.images[i])).decode(),
-            **_verdict(bool(certificates.issued[i]), bool(certificates.label[i] == truth[i])),
-            "answer": evaluation.class_names[certificates.label[i]],
-            "truth": evaluation.class_names[truth[i]],
-            "radius": format_down(certificates.radius[i], 3) if certificates.issued[i] else "none",
-            "monte_carlo": format_down(evaluation.monte_carlo.radius[i], 3)
-            if evaluation.monte_carlo.issued[i]
-            else "none",
-        }
-        for i in chosen
+        (name, f"{1000 * seconds:.3g}" if seconds < 0.1 else f"{1000 * seconds:,.0f}")
+        for name, seconds in measured
+        if seconds is not None
     ]
 
 
-def _verdict(issued: bool, right: bool) -> dict[str, str]:
-    if not issued:
-        return {"verdict": "abstained", "style": "abstained"}
-    if right:
-        return {"verdict": "certified", "style": "certified"}
-    return {"verdict": "certified, wrong class", "style": "wrong"}
+def _figure(name: str, svg: str, words: Json) -> Json:
+    title = re.search(r"<title>(.*?)</title>", svg, flags=re.DOTALL)
+    return {
+        "name": name,
+        "title": html.unescape(title[1]) if title else name,
+        "svg": inline_svg(name, svg),
+        "caption": _CAPTIONS.get(name, "").format_map(words),
+    }
 
 
-def _row(name: str, surrogate: str, monte_carlo: str) -> dict[str, str]:
-    return {"name": name, "surrogate": surrogate, "monte_carlo": monte_carlo}
+def _table(table: Table) -> Json:
+    whole = replace(table, label_once=False)
+    title, _, caption = table.title.partition(". ")
+    return {
+        "name": table.name,
+        "title": title.rstrip("."),
+        "caption": caption,
+        "header": whole.header(),
+        "labels": len(table.headings),
+        "groups": whole.texts(),
+        "notes": table.notes,
+    }
 
 
-def _round_radii(certificates: Certificates) -> list[float]:
-    """Return 0 and two round radii within the range of the certificates."""
-    largest = float(certificates.radius.max())
-    step = 10.0 ** np.floor(np.log10(largest)) if largest > 0 else 1.0
-    return [0.0, *(radius for radius in (2 * step, 4 * step) if radius <= largest)]
+def _picture(item: Json) -> Json:
+    right = item["label"] == item["truth"]
+    kind = "abstained" if not item["issued"] else "certified" if right else "wrong"
+    words = {"abstained": "abstained", "certified": "certified", "wrong": "certified, wrong class"}
+    return {
+        **item,
+        "kind": kind,
+        "verdict": words[kind],
+        "radius": radius_text(item["radius"]) if item["issued"] else "none",
+        "lower_bound": radius_text(item["lower_bound"]),
+        "monte_carlo_radius": "none"
+        if item["monte_carlo_radius"] is None
+        else radius_text(item["monte_carlo_radius"]),
+    }
 
 
-def _guarantee(name: str, certificates: Certificates) -> dict[str, Any]:
-    return {"name": name, **certificates.guarantee.to_json()}
+def _guarantee(name: str, guarantee: Json) -> Json:
+    """Add whether the guarantee holds at the level that the method is run at."""
+    nominal = guarantee["numbers"].get("nominal_failure")
+    if guarantee["failure"] == "none":
+        kind, verdict = "wrong", "not valid"
+    elif nominal is not None and nominal != guarantee["failure"]:
+        kind, verdict = "abstained", f"approximately valid: {guarantee['failure']}, not {nominal}"
+    else:
+        kind, verdict = "certified", f"valid at level {guarantee['failure']}"
+    return {**guarantee, "name": name_of(name), "kind": kind, "verdict": verdict}
+
+
+def _settings(settings: Json) -> list[Json]:
+    plain = {name: value for name, value in settings.items() if not isinstance(value, dict | list)}
+    texts = {name: value for name, value in plain.items() if "\n" in str(value)}
+    blocks: list[Json] = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            blocks.append({"title": name, "rows": _rows(value), "text": ""})
+        elif isinstance(value, list) or name in texts:
+            lines: Iterable[Any] = value if isinstance(value, list) else [value]
+            blocks.append({"title": name, "rows": [], "text": "\n".join(map(str, lines))})
+    rows = _rows({name: value for name, value in plain.items() if name not in texts})
+    return [*([{"title": "settings", "rows": rows, "text": ""}] if rows else []), *blocks]
+
+
+def _rows(values: Json) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in values.items()]

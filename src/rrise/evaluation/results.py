@@ -1,55 +1,83 @@
-"""What an evaluation found: certificates of the same test inputs by both methods, and the truth."""
+"""What an evaluation found: its numbers, and what its report shows beside them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rrise.certifiers.certificates import Certificates
-from rrise.evaluation.costs import Costs
-from rrise.evaluation.metrics import observed_violations, summarise
+from rrise.errors import InputError
+from rrise.evaluation.outcomes import Outcome
 from rrise.files import Json
 from rrise.votes.array import Votes
+
+RESULTS = "results.json"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One entry per test input, `indices` being its place in the dataset; images are 8-bit."""
+    """The content of `results.json`: one result for each method, variant, budget and level."""
+
+    results: Json
+
+    @property
+    def main(self) -> list[Json]:
+        """The results of the main comparison, in the order of the methods."""
+        return [result for result in self.results["results"] if result["main"]]
+
+    def metrics(self, method: str) -> Json:
+        """Return the numbers of a method in the main comparison."""
+        for result in self.main:
+            if result["method"] == method:
+                metrics: Json = result["metrics"]
+                return metrics
+        known = ", ".join(result["method"] for result in self.main)
+        raise InputError(f"the main comparison has no {method!r}; it has: {known}")
+
+    @property
+    def own(self) -> Json:
+        """The numbers of the run's own certifier."""
+        return self.metrics(self.results["certifier"][0])
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a report shows beside the numbers, an entry for each reported input.
+
+    `indices` are their places in the dataset; images are 8-bit. `top_probability` is that of
+    each surrogate by its variant.
+    """
 
     indices: NDArray[np.int64]
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
-    surrogate: Certificates
-    monte_carlo: Certificates
-    votes: Votes
-    costs: Costs
+    outcomes: tuple[Outcome, ...]
+    reference: Votes
+    top_probability: dict[str, NDArray[np.float64]]
+    settings: Json
+    paper: bool
 
-    def metrics(self) -> Json:
-        """Return the headline numbers as JSON, unrounded."""
-        return {
-            "test_inputs": len(self.labels),
-            "surrogate": summarise(self.surrogate, self.labels),
-            "monte_carlo": summarise(self.monte_carlo, self.labels),
-            "observed_violations": observed_violations(self.surrogate, self.votes),
-            "passes_offline": self.costs.offline,
-            "break_even_queries": self.costs.break_even,
-        }
-
-    def certificate_table(self) -> pa.Table:
-        """Return the certificates of every test input, in full precision."""
-        return pa.table(
-            {
-                "index": self.indices,
-                "true_label": self.labels,
-                **_columns("surrogate", self.surrogate),
-                **_columns("monte_carlo", self.monte_carlo),
-            }
-        )
-
-
-def _columns(prefix: str, certificates: Certificates) -> dict[str, Any]:
-    names = ("label", "radius", "lower_bound", "issued")
-    return {f"{prefix}_{name}": getattr(certificates, name) for name in names}
+    def certificate_table(self, results: Json) -> pa.Table:
+        """Return the certificates of every input by every method of the main comparison, a row each."""
+        parts = []
+        for outcome, result in zip(self.outcomes, results["results"], strict=True):
+            if not result["main"]:
+                continue
+            setting, certificates = outcome.setting, outcome.certificates
+            texts = {name: getattr(setting, name) for name in ("method", "variant", "failure", "score")}
+            parts.append(
+                pa.table(
+                    {
+                        "index": self.indices,
+                        "true_label": self.labels,
+                        **{name: pa.array([text] * len(self.labels)) for name, text in texts.items()},
+                        "label": certificates.label,
+                        "radius": certificates.radius,
+                        "lower_bound": certificates.lower_bound,
+                        "issued": certificates.issued,
+                        "passes": certificates.passes,
+                    }
+                )
+            )
+        return pa.concat_tables(parts)

@@ -1,40 +1,195 @@
-"""The evaluation folder: report, picture, numbers, certificates and a few inputs to try."""
+"""The evaluation folder: numbers, tables, figures, the report, certificates and a few inputs to try."""
 
+import base64
+import os
+import platform
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from rrise._version import __version__
-from rrise.evaluation.figures import summary_png
+from rrise.certifiers.certificates import Certificates
+from rrise.evaluation.comparison import reference_result, surrogate_result
+from rrise.evaluation.figures import (
+    Curves,
+    Drawing,
+    Scatter,
+    calibration_figure,
+    certified_accuracy_figure,
+    names_of_main,
+    result_figures,
+    summary_figure,
+    write_figures,
+)
 from rrise.evaluation.images import png_bytes
-from rrise.evaluation.metrics import vote_share_of_label
-from rrise.evaluation.report import percent, render_report
-from rrise.evaluation.results import Evaluation
+from rrise.evaluation.metrics import certified_accuracy, vote_share_of_label
+from rrise.evaluation.numbers import percent
+from rrise.evaluation.outcomes import Outcome
+from rrise.evaluation.report import render_report
+from rrise.evaluation.results import RESULTS, Shown
+from rrise.evaluation.seeds import over_seeds
+from rrise.evaluation.tables import build_tables, write_tables
 from rrise.files import Json, write_bytes, write_json, write_table, write_text
 
-_SAMPLES = 12
+_SAMPLES, _GALLERY, _CURVE = 12, 40, 240
+_LIBRARIES = ("numpy", "scipy", "torch", "scikit-learn", "matplotlib")
 
 
-def write_evaluation(folder: Path, evaluation: Evaluation, title: str, settings: Json) -> None:
+def write_evaluation(folder: Path, results: Json, shown: Shown) -> None:
     """Write everything about an evaluation into an existing folder."""
-    shown = {"rrise": __version__, "torch": torch.__version__, **settings}
-    write_text(folder / "report.html", render_report(evaluation, title, shown))
-    write_bytes(folder / "summary.png", _summary(evaluation))
-    write_table(folder / "certificates.parquet", evaluation.certificate_table())
-    write_json(folder / "metrics.json", evaluation.metrics())
-    samples = folder / "samples"
-    samples.mkdir()
-    for position in range(min(_SAMPLES, len(evaluation.labels))):
-        name = f"{evaluation.indices[position]:05d}-{evaluation.class_names[evaluation.labels[position]]}.png"
-        write_bytes(samples / name, png_bytes(evaluation.images[position]))
-
-
-def _summary(evaluation: Evaluation) -> bytes:
-    estimate = vote_share_of_label(evaluation.surrogate, evaluation.votes)
-    guarantee = evaluation.surrogate.guarantee
-    shares = evaluation.metrics()["surrogate"]
-    title = (
-        f"{len(evaluation.labels)} test images, noise {guarantee.numbers['sigma']:g}, total failure "
-        f"{guarantee.failure}: {percent(shares['certified_accuracy'])} correct and certified"
+    thresholds = {results["dataset"]: results["thresholds"]}
+    tables = build_tables(over_seeds([results]), thresholds, protocol=results["protocol"], paper=shown.paper)
+    for name in ("tables", "figures"):
+        (folder / name).mkdir()
+    write_tables(folder / "tables", tables)
+    figures = write_figures(folder / "figures", drawings_of(results, shown))
+    page = render_report(
+        results,
+        tables,
+        figures=figures,
+        gallery=gallery_of(results, shown),
+        guarantees=guarantees_of(results, shown),
+        settings=origin_of(results, shown),
     )
-    return summary_png(evaluation.surrogate, evaluation.monte_carlo, evaluation.labels, estimate, title)
+    write_text(folder / "report.html", page)
+    summary = _summary(results, shown)
+    if summary is not None:
+        write_bytes(folder / "summary.png", summary.png(dpi=110))
+    write_table(folder / "certificates.parquet", shown.certificate_table(results))
+    write_json(folder / RESULTS, results)
+    if _are_images(shown):
+        _write_samples(folder / "samples", shown)
+
+
+def _are_images(shown: Shown) -> bool:
+    """Tell images from rows of numbers."""
+    return int(shown.images.shape[2]) > 1
+
+
+def _write_samples(folder: Path, shown: Shown) -> None:
+    folder.mkdir()
+    for place in range(min(_SAMPLES, len(shown.labels))):
+        name = f"{shown.indices[place]:05d}-{shown.class_names[shown.labels[place]]}.png"
+        write_bytes(folder / name, png_bytes(shown.images[place]))
+
+
+def drawings_of(results: Json, shown: Shown) -> dict[str, Drawing]:
+    """Return every figure of one run, by name."""
+    drawings = result_figures([results])
+    drawings["certified_accuracy"] = certified_accuracy_figure([results], curves_of(results, shown))
+    scatter = scatter_of(results, shown)
+    if scatter is not None:
+        drawings["calibration"] = calibration_figure(scatter)
+    return drawings
+
+
+def curves_of(results: Json, shown: Shown) -> Curves:
+    """Return certified accuracy at many radii for each method of the main comparison."""
+    certificates = {
+        name: _outcome_of(shown, results, result).certificates for name, result in names_of_main(results)
+    }
+    finite = [one.radius[np.isfinite(one.radius)] for one in certificates.values()]
+    largest = max((float(radii.max(initial=0)) for radii in finite), default=0.0)
+    radii = np.linspace(0, 1.02 * largest or 1.0, _CURVE)
+    return {name: (radii, certified_accuracy(one, shown.labels, radii)) for name, one in certificates.items()}
+
+
+def scatter_of(results: Json, shown: Shown) -> Scatter | None:
+    """Return the surrogate's top probabilities with its bounds by score, that of the comparison first."""
+    main = surrogate_result(results)
+    if main is None:
+        return None
+    own = _outcome_of(shown, results, main)
+    same = [
+        outcome
+        for outcome in shown.outcomes
+        if all(
+            getattr(outcome.setting, name) == main[name]
+            for name in ("method", "variant", "budget", "failure")
+        )
+    ]
+    ordered = sorted(same, key=lambda outcome: outcome is not own)
+    bounds = {outcome.setting.score: outcome.certificates.lower_bound for outcome in ordered}
+    estimate = vote_share_of_label(own.certificates, shown.reference)
+    return Scatter(shown.top_probability[main["variant"]], estimate, bounds)
+
+
+def gallery_of(results: Json, shown: Shown) -> list[Json]:
+    """Return some inputs with their certificates, from the smallest bound to the largest."""
+    main, other = surrogate_result(results), reference_result(results)
+    if main is None or not _are_images(shown):
+        return []
+    ours = _outcome_of(shown, results, main).certificates
+    theirs = None if other is None else _outcome_of(shown, results, other).certificates
+    order = np.lexsort((ours.lower_bound, ours.issued))
+    chosen = order[np.linspace(0, len(order) - 1, min(_GALLERY, len(order))).astype(int)]
+    return [
+        {
+            "png": base64.b64encode(png_bytes(shown.images[i])).decode(),
+            "index": int(shown.indices[i]),
+            "truth": shown.class_names[shown.labels[i]],
+            "label": shown.class_names[ours.label[i]],
+            "radius": float(ours.radius[i]),
+            "lower_bound": float(ours.lower_bound[i]),
+            "issued": bool(ours.issued[i]),
+            "monte_carlo_radius": _radius(theirs, int(i)),
+        }
+        for i in chosen
+    ]
+
+
+def guarantees_of(results: Json, shown: Shown) -> list[tuple[str, Json]]:
+    """Return the guarantee of each method of the main comparison."""
+    return [
+        (name, _outcome_of(shown, results, result).certificates.guarantee.to_json())
+        for name, result in names_of_main(results)
+    ]
+
+
+def origin_of(results: Json, shown: Shown) -> Json:
+    """Return what is needed to make the evaluation again."""
+    run = f"runs/{results['run']}"
+    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return {
+        "commands": [
+            f"rrise run recipe.toml --out {run}   # the recipe below, as {run}/recipe.toml has it",
+            f"rrise evaluate {run}",
+            f"rrise report {run}",
+        ],
+        "recipe": shown.settings,
+        "versions": {
+            "rrise": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
+        "hardware": {
+            "device": results.get("device", ""),
+            "GPU": cuda,
+            "CPU": f"{os.cpu_count()} cores, {platform.machine()}",
+            "system": platform.system(),
+        },
+    }
+
+
+def _outcome_of(shown: Shown, results: Json, wanted: Json) -> Outcome:
+    pairs = zip(shown.outcomes, results["results"], strict=True)
+    return next(outcome for outcome, result in pairs if result is wanted)
+
+
+def _radius(certificates: Certificates | None, place: int) -> float | None:
+    if certificates is None or not certificates.issued[place]:
+        return None
+    return float(certificates.radius[place])
+
+
+def _summary(results: Json, shown: Shown) -> Drawing | None:
+    scatter, main = scatter_of(results, shown), surrogate_result(results)
+    if scatter is None or main is None:
+        return None
+    title = (
+        f"{results['test_inputs']:,} test inputs of {results['dataset']}, noise {results['sigma']:g}, total "
+        f"failure {main['failure']}: {percent(main['metrics']['certified_accuracy'])} correct and certified"
+    )
+    return summary_figure(results, curves_of(results, shown), scatter, title)

@@ -1,33 +1,28 @@
 """The pipeline: from a recipe to a certifier and its evaluation, a method a step."""
 
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from rich.console import Console
 from torch import nn
 
-from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.folder import load_certifier
-from rrise.certifiers.monte_carlo import monte_carlo_certificates
-from rrise.certifiers.surrogate import BATCH_SIZE, Certifier, calibrate
+from rrise.certifiers.surrogate import Certifier, calibrate
 from rrise.data.augmentation import Augmentation
 from rrise.errors import SettingError, did_you_mean
-from rrise.evaluation.costs import Costs
 from rrise.evaluation.results import Evaluation
-from rrise.evaluation.writing import write_evaluation
-from rrise.files import Json, sha256_of_file, write_json, write_text
+from rrise.files import Json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
 from rrise.models.folder import load_model
-from rrise.progress import progress_bar
+from rrise.runs.choices import SurrogateChoice
 from rrise.runs.device import choose_device
+from rrise.runs.evaluation import Candidate, evaluate
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
-from rrise.runs.recipe import Recipe
-from rrise.runs.run import Run, identity_of
+from rrise.runs.recipe import Recipe, SurrogateSettings
+from rrise.runs.run import Run, identity_of, what_matters
 from rrise.runs.steps import RECIPE, open_run
 from rrise.runs.tensorboard import check_tensorboard
 from rrise.seeds import derive_seed
@@ -37,9 +32,9 @@ from rrise.training.settings import TrainingHistory, TrainingSettings
 from rrise.training.surrogate import Surrogate, train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
 from rrise.votes.array import Votes
+from rrise.votes.reading import read_votes
 
 UNTIL = ("base", "surrogate")
-_CERTIFICATES = "certificates.parquet"
 
 
 def run_recipe(
@@ -92,19 +87,19 @@ class Pipeline(Run):
         if until != "base":
             self.data.check_held_out()
             if self.recipe.surrogate.architecture is not None:
-                self.start_of_surrogate()
+                self.start_of_surrogate(self.recipe.surrogate)
         base = self.base()
         if until == "base":
             return None
         budgets = self.recipe.votes
-        surrogate = self.surrogate(base, self.targets(base))
+        surrogate = self.surrogate(base, self.targets(base), self.recipe.surrogate)
         if until == "surrogate":
             return None
         calibration_votes = self.votes("calibration", base, budgets.calibration)
         certifier = self.certifier(base, surrogate, calibration_votes)
-        selection = self.votes("test", base, budgets.selection, purpose="selection")
-        test_votes = self.votes("test", base, budgets.test)
-        return self.evaluation(certifier, surrogate, test_votes, selection)
+        self.votes("test", base, budgets.selection, purpose="selection")
+        self.votes("test", base, budgets.test)
+        return self.evaluation(base, certifier, surrogate)
 
     def base(self) -> nn.Module:
         """Train the base classifier, or take it from the weights that the recipe names."""
@@ -146,17 +141,12 @@ class Pipeline(Run):
 
     def targets(self, base: nn.Module) -> Votes:
         """Return the votes of all inputs that train the surrogate."""
-        parts = [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
-        if len(parts) == 1:
-            return parts[0]
-        smoothing, digests = parts[0].smoothing, [part.digests for part in parts]
-        assert smoothing is not None
-        counts = np.concatenate([np.asarray(part) for part in parts])
-        return Votes(counts, smoothing, digests=np.concatenate([d for d in digests if d is not None]))
+        return _together(
+            [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
+        )
 
-    def start_of_surrogate(self) -> tuple[Network, nn.Module | None]:
+    def start_of_surrogate(self, s: SurrogateSettings) -> tuple[Network, nn.Module | None]:
         """Return the surrogate's architecture, and a network with random weights if it starts from one."""
-        s = self.recipe.surrogate
         if s.architecture is not None:
             network = Network.normalised(s.architecture, s.options, self.data)
         else:
@@ -165,13 +155,14 @@ class Pipeline(Run):
                 return network, None
         return network, network.build(derive_seed(s.seed, "surrogate"), self.data, self.device, "surrogate")
 
-    def surrogate(self, base: nn.Module, votes: Votes) -> Surrogate:
-        """Train the surrogate on the votes of its inputs."""
-        s = self.recipe.surrogate
+    def surrogate(
+        self, base: nn.Module, votes: Votes, s: SurrogateSettings, step: str = "surrogate"
+    ) -> Surrogate:
+        """Train a surrogate on the votes of its inputs."""
 
         def make(folder: Path, checkpoint: Checkpoint) -> Json:
-            network, module = self.start_of_surrogate()
-            with self.training("surrogate", s.epochs) as hooks:
+            network, module = self.start_of_surrogate(s)
+            with self.training(step, s.epochs) as hooks:
                 trained = train_surrogate(
                     base,
                     self.data.training_values(),
@@ -199,11 +190,11 @@ class Pipeline(Run):
             return {"training_passes": trained.training_passes, "history": asdict(trained.history)}
 
         inputs = {"base": fingerprint(base), "votes": identity_of(votes)}
-        inputs |= {**self.made_from(*self.data.for_surrogate), **self.settings("surrogate")}
-        result = self.trained("surrogate", inputs, make)
+        inputs |= {**self.made_from(*self.data.for_surrogate), **what_matters(asdict(s))}
+        result = self.trained(step, inputs, make)
         assert votes.smoothing is not None
         return Surrogate(
-            load_model(self.folder / "surrogate"),
+            load_model(self.folder / step),
             votes.smoothing.base,
             smoothing=votes.smoothing,
             seen=self.data.training_digests(),
@@ -239,60 +230,42 @@ class Pipeline(Run):
         certifier.check_base(base)
         return certifier
 
-    def evaluation(
-        self, certifier: Certifier, surrogate: Surrogate, votes: Votes, selection: Votes
-    ) -> Evaluation:
-        """Compare the certifier with Monte Carlo on the test inputs, and write the report."""
-        monte_carlo = monte_carlo_certificates(votes, selection, alpha=self.recipe.calibration.failure)
-
-        def compared(certificates: Certificates) -> Evaluation:
-            budgets, calibration = self.recipe.votes, len(self.data.splits.calibration)
-            trained_on = sum(len(self.data.inputs(split)) for split in self.data.for_surrogate)
-            return Evaluation(
-                indices=self.data.splits.test,
-                images=self.data.pictures("test"),
-                labels=self.data.labels("test").numpy(),
-                class_names=self.data.class_names,
-                surrogate=certificates,
-                monte_carlo=monte_carlo,
-                votes=votes,
-                costs=Costs(
-                    target_votes=trained_on * budgets.train,
-                    surrogate_training=surrogate.training_passes,
-                    calibration=calibration * (budgets.calibration + 1),
-                    per_query=round(certificates.mean_passes),
-                    monte_carlo_per_query=round(monte_carlo.mean_passes),
-                ),
-            )
-
-        def make(folder: Path) -> Json:
-            title = f"RRISE: certified radii for {self.data.dataset.name}"
-            write_evaluation(folder, compared(self.certificates(certifier)), title, self.recipe.settings())
-            return {}
-
-        inputs = {
-            "certifier": sha256_of_file(self.folder / "certifier" / CERTIFIER),
-            "votes": identity_of(votes),
-            "selection": identity_of(selection),
-        }
-        everything = {"settings": self.recipe.tables()}
-        self.step("evaluation", {**inputs, **self.made_from("test"), **everything}, make)
-        table = pq.read_table(self.folder / "evaluation" / _CERTIFICATES).to_pydict()
-        label, bound = (np.array(table[f"surrogate_{name}"]) for name in ("label", "lower_bound"))
-        return compared(_certificates(certifier, label, bound))
-
-    def certificates(self, certifier: Certifier) -> Certificates:
-        """Certify the test inputs, a batch at a time."""
-        values, size = self.data.values("test"), len(self.data.splits.test)
-        parts = []
-        with progress_bar(self.console, "certifying", size, "inputs") as advance:
-            for start in range(0, size, BATCH_SIZE):
-                parts.append(certifier(values[start : start + BATCH_SIZE]))
-                advance(len(parts[-1]))
-        label, bound = (
-            np.concatenate([getattr(p, name) for p in parts]) for name in ("label", "lower_bound")
+    def evaluation(self, base: nn.Module, certifier: Certifier, surrogate: Surrogate) -> Evaluation:
+        """Compare the certifier with every other method on the test inputs, and write the report."""
+        main = SurrogateChoice(
+            self.recipe.surrogate.strategy, self.recipe.surrogate.objective, self.recipe.votes.train
         )
-        return _certificates(certifier, label, bound)
+        candidates = [Candidate.of_run(self, main, certifier.network, surrogate)]
+        for name in self.recipe.evaluation.surrogates:
+            choice = SurrogateChoice.read(name, self.recipe.votes.train)
+            if choice != main:
+                candidates.append(self.candidate(base, choice))
+        return evaluate(self, base, certifier, candidates)
+
+    def candidate(self, base: nn.Module, choice: SurrogateChoice) -> Candidate:
+        """Train another surrogate, of the base classifier's architecture."""
+        settings = replace(
+            self.recipe.surrogate,
+            strategy=choice.strategy,
+            objective=choice.objective,
+            architecture=None,
+            options={},
+            head=self.recipe.surrogate.head if choice.strategy == "head" else None,
+        )
+        splits = self.data.for_surrogate
+        votes = _together([read_votes(self.folder / "votes" / split, choice.budget) for split in splits])
+        trained = self.surrogate(base, votes, settings, f"surrogates/{choice.variant}")
+        return Candidate.of_run(self, choice, trained.network.to(self.device).eval(), trained)
+
+
+def _together(parts: list[Votes]) -> Votes:
+    """Return the votes of several sets of inputs as those of one."""
+    if len(parts) == 1:
+        return parts[0]
+    smoothing, digests = parts[0].smoothing, [part.digests for part in parts]
+    assert smoothing is not None
+    counts = np.concatenate([np.asarray(part) for part in parts])
+    return Votes(counts, smoothing, digests=np.concatenate([d for d in digests if d is not None]))
 
 
 def _training_settings(settings: Any) -> TrainingSettings:
@@ -306,8 +279,3 @@ def _training_settings(settings: Any) -> TrainingSettings:
         settings.seed,
         settings.compile,
     )
-
-
-def _certificates(certifier: Certifier, label: Any, bound: Any) -> Certificates:
-    sigma, guarantee = certifier.smoothing.sigma, certifier.guarantee
-    return Certificates.from_bound(label, bound, sigma=sigma, guarantee=guarantee, passes=1)

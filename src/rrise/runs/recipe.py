@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from rrise._version import __version__
 from rrise.errors import SettingError, did_you_mean
+from rrise.runs.choices import Objective, Strategy, SurrogateChoice
 from rrise.runs.tables import Tables, change, check_keys, parse_change, read_table, write_tables
 from rrise.statistics import check_budget, check_sigma, conformal_rank, conformal_share
 
@@ -75,8 +76,8 @@ class VoteSettings:
 class SurrogateSettings:
     """How the surrogate is trained; with an `architecture` of its own it starts from random weights."""
 
-    strategy: Literal["head", "all", "all-random"] = "head"
-    objective: Literal["cross-entropy", "jensen-shannon"] = "cross-entropy"
+    strategy: Strategy = "head"
+    objective: Objective = "cross-entropy"
     architecture: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     head: str | None = None
@@ -100,12 +101,31 @@ class CalibrationSettings:
     score: Literal["additive", "probit"] = "probit"
 
 
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What is compared on the test inputs beside the certifier.
+
+    `surrogates` are more surrogates to train, by name, or by name and votes per training input, as in
+    `all-random` or `head@500`. `budgets` are those of the methods that vote, `failures` the levels, and
+    `thresholds` the radii of certified accuracy (tenths of sigma if there are none). `protocol` is the
+    data's unless it says otherwise. `paper` puts the paper's numbers beside ours.
+    """
+
+    surrogates: tuple[str, ...] = ()
+    budgets: tuple[int, ...] = (500, 1_000, 5_000, 10_000)
+    failures: tuple[float, ...] = (0.25, 0.1, 0.05, 0.01)
+    thresholds: tuple[float, ...] = ()
+    protocol: Literal["held-out", "paper"] | None = None
+    paper: bool = False
+
+
 _TABLES: dict[str, type] = {
     "data": DataSettings,
     "base": BaseSettings,
     "votes": VoteSettings,
     "surrogate": SurrogateSettings,
     "calibration": CalibrationSettings,
+    "evaluation": EvaluationSettings,
 }
 _AT_LEAST = {
     **{f"data.{key}": 1 for key in ("train", "test")},
@@ -122,13 +142,14 @@ _ABOVE_ZERO = [
 
 @dataclass(frozen=True)
 class Recipe:
-    """The five tables of a recipe, checked: what would fail after an hour of work is refused at once."""
+    """The six tables of a recipe, checked: what would fail after an hour of work is refused at once."""
 
     data: DataSettings
     base: BaseSettings
     votes: VoteSettings
     surrogate: SurrogateSettings
     calibration: CalibrationSettings
+    evaluation: EvaluationSettings
 
     def __post_init__(self) -> None:
         """Refuse now what would fail after training and voting."""
@@ -136,6 +157,7 @@ class Recipe:
         self._check_levels()
         self._check_data()
         self._check_networks()
+        self._check_evaluation()
 
     def _check_levels(self) -> None:
         gamma = conformal_share(self.calibration.failure, self.calibration.beta)
@@ -167,6 +189,18 @@ class Recipe:
             raise SettingError("surrogate.options are for a surrogate.architecture of its own: name it")
         if surrogate.head is not None and surrogate.strategy != "head":
             raise SettingError(f"surrogate.head is for the strategy 'head', not for {surrogate.strategy!r}")
+
+    def _check_evaluation(self) -> None:
+        wanted, beta = self.evaluation, self.calibration.beta
+        for name in wanted.surrogates:
+            SurrogateChoice.read(name, self.votes.train)
+        for budget in wanted.budgets:
+            if budget < 1:
+                raise SettingError(f"expected evaluation.budgets of at least 1 vote, got {budget}")
+        for failure in wanted.failures:
+            conformal_share(failure, beta)
+        if any(not 0 <= radius < math.inf for radius in wanted.thresholds):
+            raise SettingError(f"expected evaluation.thresholds as radii, got {list(wanted.thresholds)}")
 
     def tables(self) -> Tables:
         """Return the settings as tables."""

@@ -112,8 +112,7 @@ class Run:
 
     def settings(self, table: str) -> Json:
         """Return what a step's manifest says of the settings it uses."""
-        chosen = self.recipe.tables()[table]
-        return {"settings": {name: value for name, value in chosen.items() if name not in _HOW}}
+        return what_matters(self.recipe.tables()[table])
 
     def step(self, name: str, inputs: Json, make: Callable[[Path], Json]) -> Json:
         """Do a step unless it is up to date, say which, and return its result."""
@@ -123,7 +122,7 @@ class Run:
 
     def trained(self, name: str, inputs: Json, make: Callable[[Path, Checkpoint], Json]) -> Json:
         """Do a training step, which goes on where it was killed; say which epoch it kept."""
-        checkpoint = Checkpoint(self.folder / "checkpoints" / name, inputs)
+        checkpoint = Checkpoint(self.folder / "checkpoints" / name.replace("/", "-"), inputs)
         if not self.team.leads:
             return self._follow(self.folder / name, lambda folder: make(folder, checkpoint))
         trains = False
@@ -167,6 +166,11 @@ def _of_one_process(store: VoteStore, name: str) -> Votes:
             f"the votes of {name} are not collected yet, which torchrun cannot do: rrise run collects them"
         )
     return store.collect()
+
+
+def what_matters(settings: Json) -> Json:
+    """Return what a manifest says of settings: those that decide what is computed."""
+    return {"settings": {name: value for name, value in settings.items() if name not in _HOW}}
 
 
 def identity_of(votes: Votes) -> Json:

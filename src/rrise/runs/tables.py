@@ -18,7 +18,9 @@ _WORDS: dict[Any, str] = {
     float: "a number",
     bool: "true or false",
     str: "a text",
-    tuple: "a list of texts",
+    tuple[str, ...]: "a list of texts",
+    tuple[int, ...]: "a list of whole numbers",
+    tuple[float, ...]: "a list of numbers",
     dict: "a table",
 }
 
@@ -136,13 +138,14 @@ def _of_type(value: Any, wanted: Any, key: str) -> Any:
             f"expected {key} out of {', '.join(names)}; got {_described(value)}"
             f"{did_you_mean(str(value), names)}"
         )
-    kinds = [get_origin(kind) or kind for kind in kinds]
+    kinds = [kind if get_origin(kind) is tuple else get_origin(kind) or kind for kind in kinds]
     if type(value) in kinds:
         return value
     if float in kinds and type(value) is int:
         return float(value)
-    if tuple in kinds and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
+    for item_type in (get_args(kind)[0] for kind in kinds if isinstance(value, list) and get_args(kind)):
+        if all(type(item) is item_type or (item_type is float and type(item) is int) for item in value):
+            return tuple(item_type(item) for item in value)
     words = " or ".join(_WORDS[kind] for kind in kinds)
     raise SettingError(f"expected {key} to be {words}, got {_described(value)}")
 

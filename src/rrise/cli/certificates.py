@@ -1,0 +1,67 @@
+"""`rrise certificates`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_SHOWN = 20
+_NARROW = ("index", "true_label", "method", "label", "radius", "lower_bound", "issued", "passes")
+"""What fits on a terminal, unless --columns asks for others."""
+
+
+def certificates(
+    run: Annotated[Path, typer.Argument(help="The folder of an evaluated run.", show_default=False)],
+    where: Annotated[
+        str | None,
+        typer.Option(help="A condition, such as 'issued and radius > 0.5'.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write all of them to this .csv or .parquet file.", show_default=False)
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns to keep, such as index,label,radius.", show_default=False)
+    ] = None,
+) -> None:
+    """Show or export the certificates of every test input by every method."""
+    from rrise.evaluation.stored_certificates import StoredCertificates, check_ending, write_rows
+
+    if out is not None:
+        check_ending(out)
+    stored = StoredCertificates(run / "evaluation" / "certificates.parquet")
+    rows = stored.select(where, None if columns is None else [name.strip() for name in columns.split(",")])
+    console = Console()
+    if out is not None:
+        write_rows(out, rows)
+    else:
+        first = rows.slice(0, _SHOWN)
+        _print_table(console, first if columns else first.select(_NARROW))
+    matches = f"{rows.num_rows} of {len(stored)} certificates" + (f" match {where}" if where else "")
+    console.print(Text(f"{matches}{_whereabouts(rows.num_rows, out)}"), style="dim", soft_wrap=True)
+
+
+def _whereabouts(rows: int, out: Path | None) -> str:
+    if out is not None:
+        return f"; written to {out}"
+    return f"; the first {_SHOWN} are shown, --out FILE writes all of them" if rows > _SHOWN else ""
+
+
+def _print_table(console: Console, rows: Any) -> None:
+    table = Table()
+    for name in rows.column_names:
+        right = name not in ("method", "variant", "score")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for record in rows.to_pylist():
+        table.add_row(*(Text(_shown(value)) for value in record.values()))
+    console.print(table)
+
+
+def _shown(value: object) -> str:
+    from rrise.statistics import format_down
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format_down(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,21 @@
+"""`rrise compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Evaluated run folders.", show_default=False)],
+    *,
+    out: Annotated[Path, typer.Option(help="Where the tables and figures go.")] = Path("comparison"),
+    paper: Annotated[bool, typer.Option("--paper", help="Put the paper's numbers beside ours.")] = False,
+) -> None:
+    """Tables and figures over several runs: mean and standard deviation over seeds, a row per dataset."""
+    from rrise.evaluation.across_runs import compare_runs
+
+    console = Console()
+    for line in compare_runs(runs, out, paper=paper):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,68 @@
+"""`rrise evaluate` and `rrise report`."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rrise.cli.run import Changes, DataRoot, Device, run_steps
+
+RunFolder = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+
+
+def evaluate(
+    run: RunFolder,
+    *,
+    surrogates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--surrogate",
+            help="Train and compare one more: head, all, all-random, jensen-shannon or jensen-shannon-base; "
+            "head@500 on 500 votes per input. Repeatable.",
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="held-out, or paper: report on the calibration inputs too, count as the paper does."
+        ),
+    ] = None,
+    paper: Annotated[
+        bool | None, typer.Option("--paper/--no-paper", help="Put the paper's numbers beside ours.")
+    ] = None,
+    changes: Changes = None,
+    data_root: DataRoot = None,
+    device: Device = None,
+) -> None:
+    """Evaluate every method on a run's test inputs, from its stored votes: tables, figures and the report."""
+    wanted = list(changes or [])
+    if surrogates is not None:
+        wanted.append("evaluation.surrogates=[{}]".format(", ".join(f'"{name}"' for name in surrogates)))
+    if protocol is not None:
+        wanted.append(f"evaluation.protocol={protocol}")
+    if paper is not None:
+        wanted.append(f"evaluation.paper={str(paper).lower()}")
+    run_steps(str(recipe_of(run)), None, wanted, run, data_root=data_root, device=device)
+
+
+def report(
+    run: RunFolder,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Copy the page to this file.", show_default=False)] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Bring the report of a run up to date, and say where it is."""
+    run_steps(str(recipe_of(run)), None, None, run, data_root=data_root)
+    if out is not None:
+        shutil.copyfile(run / "evaluation" / "report.html", out)
+
+
+def recipe_of(run: Path) -> Path:
+    """Return the recipe of a run folder; any other folder is refused."""
+    from rrise.errors import FolderError
+
+    recipe = run / "recipe.toml"
+    if not recipe.is_file():
+        raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no recipe.toml")
+    return recipe

@@ -1,0 +1,94 @@
+"""The main comparison and the costs as rows of text, for the page and the terminal."""
+
+from fractions import Fraction
+
+from rrise.evaluation.costs import break_even
+from rrise.evaluation.figures.series import names_of_main
+from rrise.evaluation.numbers import count_text, percent, percent_up, radius_text
+from rrise.evaluation.outcomes import JENSEN_SHANNON, MONTE_CARLO, RRISE, TWO_STAGE
+from rrise.files import Json
+
+COMPARED = (
+    "method",
+    "accuracy",
+    "issued",
+    "certified accuracy",
+    "average certified radius",
+    "bound above the estimate",
+    "the same, of issued",
+    "passes per input",
+)
+
+
+def main_result(results: Json, *methods: str) -> Json | None:
+    """Return the result of the first of the methods that is in the main comparison."""
+    for method in methods:
+        for result in results["results"]:
+            if result["main"] and result["method"] == method:
+                found: Json = result
+                return found
+    return None
+
+
+def surrogate_result(results: Json) -> Json | None:
+    """Return the result of RRISE in the main comparison, else of Baseline 4, the other surrogate."""
+    return main_result(results, RRISE, JENSEN_SHANNON)
+
+
+def reference_result(results: Json) -> Json | None:
+    """Return the result of Monte Carlo in the main comparison, two-stage where there is one."""
+    return main_result(results, TWO_STAGE, MONTE_CARLO)
+
+
+def comparison_rows(results: Json) -> list[list[str]]:
+    """Return one row per method, under the headings `COMPARED`; shares are rounded down, error rates up."""
+    rows = []
+    for name, result in names_of_main(results):
+        metrics = result["metrics"]
+        shares = [percent(metrics[key]) for key in ("accuracy", "issued", "certified_accuracy")]
+        rates = [percent_up(metrics[key]) for key in ("violation_rate", "violation_rate_among_issued")]
+        radius, passes = metrics["average_certified_radius"], metrics["mean_passes"]
+        rows.append([name, *shares, radius_text(radius), *rates, count_text(passes)])
+    return rows
+
+
+def cost_rows(results: Json) -> list[list[str]]:
+    """Return what the surrogate costs: name, passes counted per example, and as the paper counts.
+
+    Empty without a surrogate. The paper counts a training step as one pass whatever its batch, and leaves
+    calibration out.
+    """
+    ours = surrogate_result(results)
+    if ours is None:
+        return []
+    metrics = ours["metrics"]
+    targets, training, calibration = (metrics[name] for name in ("targets", "training", "calibration"))
+    honest, paper = targets + training + calibration, targets + metrics["training_paper"]
+    rows = [
+        ["votes of the training inputs (targets)", count_text(targets), count_text(targets)],
+        ["training to the selected epoch", count_text(training), count_text(metrics["training_paper"])],
+        ["calibration: votes, and one pass each of the surrogate", count_text(calibration), "not counted"],
+        ["all of it, once", count_text(honest), count_text(paper)],
+        ["each certificate", *[count_text(metrics["mean_passes"])] * 2],
+    ]
+    for name, result in names_of_main(results):
+        if result["method"] in (RRISE, JENSEN_SHANNON):
+            continue
+        passes = result["metrics"]["mean_passes"]
+        counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
+        rows.append([f"break-even in certificates against {name}", *counted])
+    return rows
+
+
+def break_even_against(results: Json, other: Json) -> int | None:
+    """Return the certificates after which the surrogate has paid off, in the counting of the run."""
+    ours = surrogate_result(results)
+    if ours is None or ours["metrics"]["break_even"] is None:
+        return None
+    found: int | None = ours["metrics"]["break_even"].get(f"{other['method']} {other['variant']}")
+    return found
+
+
+def _when(offline: int, ours: float, theirs: float) -> str:
+    found = break_even(offline, Fraction(ours), Fraction(theirs))
+    return "never" if found is None else f"{found:,}"

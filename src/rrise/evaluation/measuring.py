@@ -1,0 +1,202 @@
+"""From the outcomes of one run to its numbers, as `results.json` holds them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rrise.certifiers.certificates import Certificates
+from rrise.errors import InputError, SettingError
+from rrise.evaluation import costs, metrics
+from rrise.evaluation.outcomes import (
+    EARLY_STOPPING,
+    INPUT_SPECIFIC,
+    JENSEN_SHANNON,
+    MONTE_CARLO,
+    RRISE,
+    SEQUENTIAL,
+    SURROGATES,
+    TWO_STAGE,
+    Outcome,
+    Setting,
+)
+from rrise.files import Json
+from rrise.votes.array import check_votes, votes_for
+
+_MAIN_VOTING = {
+    MONTE_CARLO: "n{}",
+    INPUT_SPECIFIC: "k{}_decline0.01",
+    EARLY_STOPPING: "n{}_tol0.01",
+    TWO_STAGE: "n{}",
+    SEQUENTIAL: "n{}_tol0.01",
+}
+
+
+def measure(
+    outcomes: Sequence[Outcome],
+    labels: ArrayLike,
+    reference: Any,
+    thresholds: Sequence[float],
+    *,
+    main_budget: int,
+    main_failure: str,
+    main_surrogate: tuple[str, str, str] | None = None,
+    paper_counting: bool = False,
+) -> list[Json]:
+    """Return one result per outcome, in their order: its setting, `main`, and `metrics` as JSON.
+
+    `labels` are the true classes of the test inputs and `reference` their votes `[inputs, K]` at a high
+    budget, against which agreement and violations are measured. `main` marks the main comparison of the
+    paper, at `main_budget` and `main_failure`; `main_surrogate` is method, variant and score of the
+    run's own surrogate; without one it is the paper's, `trainhead_initbase` with the additive score.
+
+    Break-evens of a surrogate are against every method that votes with the same failure, at the passes it
+    really took, and count honestly unless `paper_counting` (see `rrise.evaluation.costs`). A metric is None
+    where it is undefined, or infinite: a surrogate taken at face value may claim a probability of exactly 1.
+    """
+    truth, radii = np.asarray(labels), _thresholds(thresholds)
+    counts, n = check_votes(reference, len(truth))
+    _check(outcomes, len(truth), counts.shape[1])
+    smoothed = counts.argmax(axis=1)
+    main = _main_settings(
+        [outcome.setting for outcome in outcomes], main_budget, main_failure, main_surrogate
+    )
+    voting = [outcome for outcome in outcomes if outcome.setting.method not in SURROGATES]
+    results = []
+    for outcome in outcomes:
+        certificates = outcome.certificates
+        numbers = {
+            **_quality(certificates, truth, radii),
+            **_against_baseline(outcome, voting),
+            **_against_votes(certificates, smoothed, votes_for(counts, certificates.label) / n),
+            **_cost(outcome, voting, paper_counting),
+        }
+        results.append({**asdict(outcome.setting), "main": outcome.setting in main, "metrics": numbers})
+    return results
+
+
+def _quality(certificates: Certificates, labels: NDArray[np.int64], radii: NDArray[np.float64]) -> Json:
+    distribution = metrics.certified_crd(certificates, radii)
+    return {
+        "accuracy": metrics.accuracy(certificates, labels),
+        "issued": float(certificates.issued.mean()),
+        "certified_accuracy": float(metrics.certified_accuracy(certificates, labels, 0.0)),
+        "certified_accuracy_at": metrics.certified_accuracy(certificates, labels, radii).tolist(),
+        "average_certified_radius": _finite(metrics.average_certified_radius(certificates, labels)),
+        "mean_issued_radius": _finite(metrics.mean_issued_radius(certificates)),
+        "boundary_mass": metrics.boundary_mass(certificates),
+        "boundary_accuracy": metrics.boundary_accuracy(certificates, labels),
+        "boundary_radius": metrics.boundary_radius(certificates),
+        "boundary_crd": metrics.boundary_crd(certificates, radii).tolist(),
+        "certified_crd": None if distribution is None else distribution.tolist(),
+    }
+
+
+def _against_baseline(outcome: Outcome, voting: Sequence[Outcome]) -> Json:
+    ratio = None
+    for other in voting:
+        same = (other.setting.budget, other.setting.failure) == (
+            outcome.setting.budget,
+            outcome.setting.failure,
+        )
+        if same and other.setting.method == MONTE_CARLO:
+            ratio = _finite(metrics.radius_ratio(outcome.certificates, other.certificates))
+    return {"radius_ratio": ratio, "radius_drop": None if ratio is None else 1 - ratio}
+
+
+def _against_votes(
+    certificates: Certificates, smoothed: NDArray[np.int64], estimate: NDArray[np.float64]
+) -> Json:
+    rate, among_issued = metrics.violation_rates(certificates, estimate)
+    return {
+        "agreement": metrics.agreement(certificates, smoothed),
+        "violation_rate": rate,
+        "violation_rate_among_issued": among_issued,
+    }
+
+
+def _cost(outcome: Outcome, voting: Sequence[Outcome], paper_counting: bool) -> Json:
+    setting, certificates, offline = outcome.setting, outcome.certificates, outcome.offline
+    surrogate = setting.method in SURROGATES
+    return {
+        "mean_passes": certificates.mean_passes,
+        "median_passes": metrics.median_passes(certificates),
+        "sample_reduction": None if surrogate else metrics.sample_reduction(certificates, setting.budget),
+        "offset": None if outcome.offset is None else _finite(float(outcome.offset)),
+        "epoch": int(offline.epoch) if surrogate else None,
+        "targets": int(offline.targets),
+        "training": int(offline.training),
+        "calibration": int(offline.calibration),
+        "training_paper": costs.training_paper(offline),
+        "break_even": _break_evens(outcome, voting, paper_counting) if surrogate else None,
+        "seconds": None if outcome.seconds is None else float(outcome.seconds),
+    }
+
+
+def _break_evens(outcome: Outcome, voting: Sequence[Outcome], paper_counting: bool) -> Json:
+    total = (costs.offline_total_paper if paper_counting else costs.offline_total)(outcome.offline)
+    ours = _exact_mean_passes(outcome.certificates)
+    return {
+        f"{other.setting.method} {other.setting.variant}": costs.break_even(
+            total, ours, _exact_mean_passes(other.certificates)
+        )
+        for other in voting
+        if other.setting.failure == outcome.setting.failure
+    }
+
+
+def _exact_mean_passes(certificates: Certificates) -> Fraction:
+    return Fraction(int(certificates.passes.sum()), len(certificates))
+
+
+def _main_settings(
+    settings: Sequence[Setting], budget: int, failure: str, surrogate: tuple[str, str, str] | None
+) -> set[Setting]:
+    """Return the settings of the main comparison; Baseline 4 has the surrogate's budget and score."""
+    level = {
+        (setting.method, setting.variant, setting.score): setting
+        for setting in settings
+        if setting.failure == failure
+    }
+    ours = surrogate or (RRISE, f"trainhead_initbase_n{budget}", "additive")
+    targets = level[ours].budget if ours in level else budget
+    wanted = {
+        ours,
+        (JENSEN_SHANNON, f"init0_n{targets}", ours[2]),
+        *((method, variant.format(budget), "") for method, variant in _MAIN_VOTING.items()),
+    }
+    return {setting for name, setting in level.items() if name in wanted}
+
+
+def _check(outcomes: Sequence[Outcome], inputs: int, classes: int) -> None:
+    seen = set()
+    for outcome in outcomes:
+        setting, label = outcome.setting, outcome.certificates.label
+        name = f"{setting.method} {setting.variant} at failure {setting.failure} {setting.score}".rstrip()
+        if len(label) != inputs:
+            raise InputError(
+                f"expected certificates of {name} for each of the {inputs} test inputs, got {len(label)}"
+            )
+        if label.min() < 0 or label.max() >= classes:
+            raise InputError(
+                f"expected labels of {name} to be among the {classes} classes of the reference votes, got "
+                f"{label.min()} to {label.max()}"
+            )
+        if name in seen:
+            raise InputError(f"expected every setting once, got {name} twice: leave one of them out")
+        seen.add(name)
+
+
+def _thresholds(thresholds: Sequence[float]) -> NDArray[np.float64]:
+    radii = np.asarray(thresholds, dtype=np.float64)
+    if radii.ndim != 1 or not np.isfinite(radii).all() or (radii < 0).any():
+        raise SettingError(f"expected thresholds as a list of radii of at least 0, got {thresholds}")
+    return radii
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

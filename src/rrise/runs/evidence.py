@@ -1,0 +1,130 @@
+"""What a run's evaluation reads: votes in order, and each surrogate's predictions, stored once."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rrise.certifiers.predictions import Predictions
+from rrise.certifiers.surrogate import BATCH_SIZE, top_prediction
+from rrise.data.inputs import as_inputs
+from rrise.files import Json, write_table
+from rrise.models.evaluation_mode import device_of, evaluating, precision_of
+from rrise.models.fingerprint import fingerprint
+from rrise.progress import progress_bar
+from rrise.runs.run import Run
+from rrise.votes.sequence import StoredVotes
+
+_FILE = "predictions.parquet"
+SPLITS = ("calibration", "test")
+_TIMING = 0.3
+"""Seconds to repeat a pass for."""
+
+
+def stored_predictions(run: Run, variant: str, network: nn.Module) -> dict[str, Predictions]:
+    """Return what a surrogate answers for the calibration and the test inputs, computing it once."""
+
+    def make(folder: Path) -> Json:
+        parts = {split: _predict(run, split, network) for split in SPLITS}
+        split = np.repeat(SPLITS, [len(parts[name]) for name in SPLITS])
+        columns = {
+            "split": pa.array(split).dictionary_encode(),
+            "label": np.concatenate([parts[name].label for name in SPLITS]),
+            "top_probability": np.concatenate([parts[name].top_probability for name in SPLITS]),
+        }
+        write_table(folder / _FILE, pa.table(columns))
+        return {}
+
+    name = f"predictions/{variant}"
+    run.step(name, {"surrogate": fingerprint(network), **run.made_from(*SPLITS)}, make)
+    table = pq.read_table(run.folder / name / _FILE)
+    split = np.asarray(table.column("split").to_pylist())
+    everything = Predictions(
+        table.column("label").to_numpy().astype(np.int64), table.column("top_probability").to_numpy()
+    )
+    return {name: everything[split == name] for name in SPLITS}
+
+
+def _predict(run: Run, split: str, network: nn.Module) -> Predictions:
+    values, size, device = run.data.values(split), len(run.data.indices(split)), device_of(network)
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    with progress_bar(run.console, f"certifying {split}", size, "inputs") as advance:
+        for start in range(0, size, BATCH_SIZE):
+            inputs = as_inputs(values[start : start + BATCH_SIZE]).to(device)
+            parts.append(top_prediction(network, inputs, BATCH_SIZE))
+            advance(len(inputs))
+    label, top_probability = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    return Predictions(label, top_probability)
+
+
+class Reported:
+    """The inputs that an evaluation reports on, in the order of the dataset.
+
+    "held-out" leaves the calibration inputs out, "paper" includes them; the run may have collected the
+    votes of its test inputs either way.
+    """
+
+    def __init__(self, run: Run, protocol: str) -> None:
+        splits = run.data.splits
+        self.protocol = protocol
+        both = np.concatenate([splits.test, splits.calibration])
+        wanted = np.setdiff1d(splits.test, splits.calibration)
+        if protocol == "paper":
+            wanted = np.union1d(splits.test, splits.calibration)
+        _, first = np.unique(both, return_index=True)
+        self.rows = np.sort(first)[np.isin(both[np.sort(first)], wanted)]
+        self.rows = self.rows[np.argsort(both[self.rows])]
+        self.indices = both[self.rows]
+        self._tests = len(splits.test)
+
+    @property
+    def only_test_inputs(self) -> bool:
+        """Whether every input is one of the test split, which has selection votes too."""
+        return bool((self.rows < self._tests).all())
+
+    def pick(self, test: NDArray[Any], calibration: NDArray[Any]) -> NDArray[Any]:
+        """Return the reported ones out of the arrays of both splits."""
+        if self.only_test_inputs:
+            return test[self.rows]
+        return np.concatenate([test, calibration])[self.rows]
+
+    def predictions(self, of: dict[str, Predictions]) -> Predictions:
+        """Return a surrogate's predictions of the reported inputs."""
+        test, calibration = of["test"], of["calibration"]
+        return Predictions(
+            self.pick(test.label, calibration.label),
+            self.pick(test.top_probability, calibration.top_probability),
+        )
+
+    def votes(self, test: StoredVotes, calibration: StoredVotes) -> StoredVotes:
+        """Return the votes of the reported inputs in order, as many as all of them have."""
+        n = test.length if self.only_test_inputs else min(test.length, calibration.length)
+        assert test.digests is not None
+        assert calibration.digests is not None
+        return StoredVotes(
+            self.pick(test.answers[:, :n], calibration.answers[:, :n]),
+            test.classes,
+            test.smoothing,
+            test.stream if self.only_test_inputs else None,
+            self.pick(test.digests, calibration.digests),
+        )
+
+
+def seconds_per_pass(network: nn.Module, inputs: torch.Tensor) -> float:
+    """Measure a forward pass of a batch of inputs, per input: the best of many."""
+    batch, device = inputs.to(device_of(network), precision_of(network)), device_of(network)
+    best, until = float("inf"), time.perf_counter() + _TIMING
+    with evaluating(network):
+        while best == float("inf") or time.perf_counter() < until:
+            start = time.perf_counter()
+            network(batch)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            best = min(best, time.perf_counter() - start)
+    return best / len(batch)

@@ -1,0 +1,126 @@
+"""`rrise evaluate`, `compare`, `report` and `certificates` on a small finished run."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rrise.evaluation.outcomes import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE
+
+
+@pytest.fixture(scope="module")
+def finished(quick_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run whose evaluation the tests of this file may change."""
+    return Path(shutil.copytree(quick_demo, tmp_path_factory.mktemp("evaluate") / "run"))
+
+
+def results(run: Path) -> dict:
+    return json.loads((run / "evaluation" / "results.json").read_text())
+
+
+def methods(run: Path) -> set[str]:
+    return {result["method"] for result in results(run)["results"]}
+
+
+def test_every_method_that_votes_is_evaluated_at_every_level(quick_demo: Path) -> None:
+    found = results(quick_demo)
+    assert methods(quick_demo) == set(METHODS) - {JENSEN_SHANNON}
+    levels = {result["failure"] for result in found["results"] if result["method"] == RRISE}
+    assert levels == {"0.25", "0.1", "0.05"}  # 100 calibration inputs are too few for 0.01
+    assert {result["failure"] for result in found["results"] if result["method"] == TWO_STAGE} == {
+        "0.25",
+        "0.1",
+        "0.05",
+        "0.01",
+    }
+
+
+def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> None:
+    wanted = ("--surrogate", "jensen-shannon", "--surrogate", "head@50", "--set", "surrogate.epochs=3")
+    code, output, _ = run("evaluate", finished, *wanted)
+    assert code == 0
+    assert "surrogates/init0_n200: written" in output
+    variants = {result["variant"] for result in results(finished)["results"] if result["method"] == RRISE}
+    assert variants == {"trainhead_initbase_n200", "trainhead_initbase_n50"}
+    scores = {r["score"] for r in results(finished)["results"] if r["method"] == JENSEN_SHANNON}
+    assert scores == {"additive", "probit", "none"}
+    assert "Baseline 4" in output
+    again = run("evaluate", finished)[1]
+    assert again.count("up to date") == 10
+    assert "written" not in again
+
+
+def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished: Path) -> None:
+    code, output, _ = run("evaluate", finished, "--protocol", "paper", "--paper")
+    assert code == 0
+    assert "protocol paper" in output
+    found = results(finished)
+    assert (found["test_inputs"], found["protocol"]) == (200, "paper")
+    assert TWO_STAGE not in methods(finished)
+    splits = json.loads((finished / "splits.json").read_text())
+    table = pq.read_table(finished / "evaluation" / "certificates.parquet").to_pydict()
+    ours = [index for index, method in zip(table["index"], table["method"], strict=True) if method == RRISE]
+    assert ours == sorted(splits["calibration"] + splits["test"])
+    assert run("evaluate", finished, "--protocol", "held-out", "--no-paper")[0] == 0
+    assert results(finished)["test_inputs"] == 100
+
+
+def test_runs_are_compared_over_seeds(run, finished: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(finished, tmp_path / "other"))
+    found = results(other)
+    (other / "evaluation" / "results.json").write_text(json.dumps({**found, "seed": 200}))
+    out = tmp_path / "comparison"
+    code, output, _ = run("compare", finished, other, "--out", out)
+    assert code == 0
+    assert "±" in output
+    assert {path.name for path in out.iterdir()} == {"tables", "figures", "comparison.md"}
+    assert run("compare", finished, "--out", out)[0] == 0
+    code, _, errors = run("compare", finished, finished, "--out", out)
+    assert code == 2
+    assert "both have seed 100" in errors
+    code, _, errors = run("compare", tmp_path, "--out", out)
+    assert code == 2
+    assert "expected an evaluated run" in " ".join(errors.split())
+    code, _, errors = run("compare", finished, "--out", finished)
+    assert code == 2
+    assert "holds other things than a comparison" in " ".join(errors.split())
+
+
+def test_the_report_is_brought_up_to_date_and_copied(run, quick_demo: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    code, output, _ = run("report", quick_demo, "--out", page)
+    assert code == 0
+    assert "report:" in output
+    assert page.read_text() == (quick_demo / "evaluation" / "report.html").read_text()
+
+
+def test_certificates_are_shown_and_exported(run, quick_demo: Path, tmp_path: Path) -> None:
+    code, output, _ = run("certificates", quick_demo, "--where", "method == 'RRISE' and issued")
+    assert code == 0
+    assert "match method == 'RRISE' and issued" in output
+    file = tmp_path / "some.parquet"
+    assert run("certificates", quick_demo, "--where", "radius > 0.3", "--out", file)[0] == 0
+    assert min(pq.read_table(file).to_pydict()["radius"]) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("evaluate", "nowhere"), "expected a run folder"),
+        (("evaluate", "RUN", "--surrogate", "hed"), "did you mean head?"),
+        (("evaluate", "RUN", "--surrogate", "head@0"), "expected a number of votes from 1 to"),
+        (("evaluate", "RUN", "--protocol", "papr"), "did you mean paper?"),
+        (("evaluate", "RUN", "--set", "evaluation.budgets=[0]"), "evaluation.budgets of at least 1 vote"),
+        (("evaluate", "RUN", "--set", "evaluation.failures=[2.0]"), "failure"),
+        (("evaluate", "RUN", "--set", "evaluation.thresholds=[-1]"), "evaluation.thresholds as radii"),
+        (("certificates", "RUN", "--where", "radios > 1"), "did you mean radius?"),
+        (("certificates", "RUN", "--out", "some.xlsx"), ".csv"),
+        (("certificates", "nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_arguments_are_sentences(run, quick_demo: Path, arguments: tuple, sentence: str) -> None:
+    code, _, errors = run(*(quick_demo if argument == "RUN" else argument for argument in arguments))
+    assert code == 2
+    assert sentence in " ".join(errors.split())

@@ -1,0 +1,216 @@
+"""The report in a real browser, where there is one."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .example_page import page as example_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(example_page(), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Open the page; fail if it logs, breaks, or asks for anything."""
+    settings = getattr(request, "param", {})
+    width, height = WIDTHS[settings.get("width", "desktop")]
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=settings.get("scheme", "light"),
+        java_script_enabled=settings.get("script", True),
+    )
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda asked: problems.append(asked.url))
+    page.goto(report.as_uri())
+    yield page
+    assert [problem for problem in problems if not problem.startswith(("file://", "data:"))] == []
+    context.close()
+
+
+def both(**settings: Any) -> Any:
+    return pytest.mark.parametrize(
+        "opened", [settings | {"width": width} for width in WIDTHS], ids=list(WIDTHS), indirect=True
+    )
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [{"width": width, "scheme": scheme} for width in WIDTHS for scheme in ("light", "dark")],
+    indirect=True,
+    ids=lambda settings: " ".join(settings.values()),
+)
+def test_fits_the_window_and_shows_every_part(opened: Any) -> None:
+    width = opened.viewport_size["width"]
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.locator("figure svg").count() == 6
+    assert opened.evaluate("[...document.images].every(image => image.naturalWidth === 8)")
+    for name in ("banner", "main", "contentinfo", "navigation"):
+        assert opened.get_by_role(name).count() == 1
+    for link in opened.locator("nav a").all():
+        assert opened.locator(link.get_attribute("href")).count() == 1
+    wide = opened.evaluate(
+        """[...document.querySelectorAll("main *:not(svg *)")]
+           .filter(part => !part.closest(".scroll, .plot, pre"))
+           .filter(part => part.getBoundingClientRect().right > innerWidth + 1).length"""
+    )
+    assert wide == 0
+
+
+@both(scheme="dark")
+def test_dark_is_dark_and_readable(opened: Any) -> None:
+    brightness = """(name) => getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3)
+                    .reduce((sum, part) => sum + Number(part), 0)"""
+    assert opened.evaluate(brightness, "backgroundColor") < 100
+    assert opened.evaluate(brightness, "color") > 600
+    ink = opened.evaluate(
+        """[...document.querySelectorAll("figure svg")].every(svg =>
+           getComputedStyle(svg.querySelector('g[id*="text_"] [style*="currentColor"], g[id*="text_"]')).color
+           === getComputedStyle(document.body).color)"""
+    )
+    assert ink
+
+
+@pytest.mark.parametrize(
+    "opened", [{"scheme": scheme} for scheme in ("light", "dark")], indirect=True, ids=["light", "dark"]
+)
+def test_text_has_contrast(opened: Any) -> None:
+    worst = opened.evaluate(
+        """() => {
+          const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+          const light = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
+            .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+          const ground = (part) => {
+            for (; part; part = part.parentElement) {
+              const rgb = parse(getComputedStyle(part).backgroundColor);
+              if (rgb.length < 4 || rgb[3] > 0) return rgb;
+            }
+          };
+          let worst = 21;
+          for (const part of document.querySelectorAll("main *:not(svg *), header *")) {
+            if (![...part.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+            if (part.tagName === "SCRIPT" || !part.getClientRects().length) continue;
+            const [a, b] = [light(parse(getComputedStyle(part).color)), light(ground(part))];
+            worst = Math.min(worst, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+          }
+          return worst;
+        }"""
+    )
+    assert worst >= 4.5
+
+
+@both()
+def test_hovering_shows_the_value(opened: Any) -> None:
+    figure = opened.locator("figure").first
+    tip = figure.locator(".tip")
+    assert tip.is_hidden()
+    mark = figure.locator(".mark").first
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert "radius 0: 80.0 %" in tip.inner_text()
+    inside, around = tip.bounding_box(), figure.bounding_box()
+    assert inside["x"] >= around["x"] - 1
+    assert inside["x"] + inside["width"] <= around["x"] + around["width"] + 1
+    opened.mouse.move(1, 1)
+    assert tip.is_hidden()
+
+
+def test_the_arrow_keys_show_one_value_after_the_other(opened: Any) -> None:
+    figure = opened.locator("figure").nth(1)
+    figure.locator(".plot").focus()
+    shown = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        opened.keyboard.press(key)
+        shown.append(figure.locator(".tip").inner_text())
+    assert shown[0] != shown[1]
+    assert shown[2] == shown[0]
+    assert shown[0].startswith("RRISE: 80.0 %")
+    opened.keyboard.press("Escape")
+    assert figure.locator(".tip").is_hidden()
+
+
+@both()
+def test_the_filter_keeps_the_rows_with_every_word(opened: Any) -> None:
+    tables = opened.locator("details.table")
+    rows = opened.locator("details.table tbody tr:visible")
+    assert tables.locator("visible=true").count() > 3
+    opened.locator("#filter-tables").fill("sequential ANYTIME")
+    texts = rows.all_inner_texts()
+    assert texts
+    assert all("Sequential" in text for text in texts)
+    assert opened.locator("#found").inner_text() == (
+        f"{len(texts)} rows in {opened.locator('details.table:visible').count()} tables"
+    )
+    opened.locator("#filter-tables").fill("no such row")
+    assert rows.count() == 0
+    opened.locator("#filter-tables").fill("")
+    assert opened.locator("details.table:visible").count() == tables.count()
+    assert opened.locator("#found").inner_text() == ""
+
+
+def test_a_heading_sorts_its_table(opened: Any) -> None:
+    table = opened.locator("table.main")
+    button = table.locator("thead button", has_text="passes per input")
+    orders = []
+    for _ in range(2):
+        button.click()
+        texts = table.locator("tbody tr td:last-child").all_inner_texts()
+        orders.append([float(text.replace(",", "")) for text in texts])
+    assert orders[0] == sorted(orders[0])
+    assert orders[1] == sorted(orders[1], reverse=True)
+    assert table.locator("th[aria-sort=descending]").inner_text().startswith("passes per input")
+
+
+@both()
+def test_the_images_can_be_chosen(opened: Any) -> None:
+    shown = opened.locator(".grid li:visible")
+    assert shown.count() == 12
+    for words, count in (("abstained", 4), ("wrong class", 2), ("all", 12)):
+        button = opened.locator(".choices button", has_text=words)
+        button.click()
+        assert button.get_attribute("aria-pressed") == "true"
+        assert shown.count() == count
+    opened.locator(".choices button", has_text="abstained").click()
+    assert all(text.startswith("abstained") for text in shown.all_inner_texts())
+
+
+@pytest.mark.parametrize("opened", [{"script": False}], indirect=True, ids=["no JavaScript"])
+def test_reads_without_javascript(opened: Any) -> None:
+    assert opened.locator(".filter:visible").count() == 0
+    assert opened.locator(".grid li:visible").count() == 12
+    opened.locator("details.table summary").nth(1).click()
+    assert opened.locator("details.table").nth(1).locator("tbody tr:visible").count() > 3
