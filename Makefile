@@ -57,6 +57,7 @@ bench: $(VENV)/.installed-dev
 	@$(BIN)/python benchmarks/votes.py
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/fresh_votes.py
+	@$(BIN)/python benchmarks/evaluation.py
 
 picture: $(VENV)/.installed
 	@cp runs/demo/evaluation/summary.png docs/images/demo.png

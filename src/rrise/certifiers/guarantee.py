@@ -60,6 +60,7 @@ WRONG = (
     "the smoothed classifier's answer is not the label, or changes somewhere within that L2 distance of the "
     "input"
 )
+FRESH_NOISE = "the noise is drawn afresh and independently of the input."
 ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
 
 
@@ -113,17 +114,29 @@ def surrogate_guarantee(
 
 def monte_carlo_guarantee(alpha: Fraction, n: int, selection_n: int, smoothing: Smoothing) -> Guarantee:
     """State the guarantee of fixed-budget Monte Carlo certification (Cohen et al., 2019)."""
+    numbers = {"votes": n, "selection_votes": selection_n}
+    return per_input_guarantee("monte-carlo", alpha, smoothing, numbers)
+
+
+def per_input_guarantee(
+    method: str, alpha: Fraction, smoothing: Smoothing, numbers: Json, why: str = ""
+) -> Guarantee:
+    """State the guarantee of a method that spends fresh noise on each input, and whose level holds.
+
+    `why` is a sentence more, where a method needs one.
+    """
     failure = level_text(alpha)
+    promise = (
+        f"For each input, whatever it is, with probability at most {failure} over the noise a radius is "
+        f"issued and wrong, that is: {WRONG}."
+    )
     return Guarantee(
-        method="monte-carlo",
+        method=method,
         failure=failure,
-        promise=(
-            f"For each input, whatever it is, with probability at most {failure} over the noise a radius is "
-            f"issued and wrong, that is: {WRONG}."
-        ),
-        assumptions=("the noise is drawn afresh and independently of the input.",),
+        promise=f"{promise} {why}".rstrip(),
+        assumptions=(FRESH_NOISE,),
         not_promised=(ABOUT_THE_TRUTH,),
-        numbers={**smoothing_numbers(smoothing), "votes": n, "selection_votes": selection_n},
+        numbers={**smoothing_numbers(smoothing), **numbers},
     )
 
 
@@ -143,7 +156,7 @@ def one_stage_guarantee(alpha: Fraction, n: int, smoothing: Smoothing) -> Guaran
             else f"For each input, whatever it is, with probability at most {failure}, twice the nominal "
             f"{nominal}, over the noise a radius is issued and wrong, that is: {WRONG}."
         ),
-        assumptions=("the noise is drawn afresh and independently of the input.",),
+        assumptions=(FRESH_NOISE,),
         not_promised=(not_valid, ABOUT_THE_TRUTH),
         numbers={**smoothing_numbers(smoothing), "votes": n, "nominal_failure": nominal},
     )

@@ -10,7 +10,7 @@ from scipy import special
 
 from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.guarantee import ABOUT_THE_TRUTH, WRONG, Guarantee, smoothing_numbers
+from rrise.certifiers.guarantee import Guarantee, per_input_guarantee
 from rrise.errors import SettingError
 from rrise.statistics import (
     Level,
@@ -111,24 +111,9 @@ class InputSpecificBudget(VoteCertifier):
         return np.where(largest > 0, wanted, 0)
 
     def _guarantee(self, alpha: Fraction, smoothing: Smoothing) -> Guarantee:
-        failure = level_text(alpha)
-        return Guarantee(
-            method="input-specific-budget",
-            failure=failure,
-            promise=(
-                f"For each input, whatever it is, with probability at most {failure} over the noise a radius "
-                f"is issued and wrong, that is: {WRONG}. The pilot votes that chose the label and the number "
-                f"of votes had no part in the bound."
-            ),
-            assumptions=("the noise is drawn afresh and independently of the input.",),
-            not_promised=(ABOUT_THE_TRUTH,),
-            numbers={
-                **smoothing_numbers(smoothing),
-                "largest_budget": self.k,
-                "pilot_votes": self.pilot,
-                "decline": self.decline,
-            },
-        )
+        numbers = {"largest_budget": self.k, "pilot_votes": self.pilot, "decline": self.decline}
+        why = "The pilot votes that chose the label and the number of votes had no part in the bound."
+        return per_input_guarantee("input-specific-budget", alpha, smoothing, numbers, why)
 
 
 @lru_cache(maxsize=256)

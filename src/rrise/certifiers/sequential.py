@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.guarantee import ABOUT_THE_TRUTH, WRONG, Guarantee, smoothing_numbers
+from rrise.certifiers.guarantee import Guarantee, per_input_guarantee
 from rrise.errors import SettingError
 from rrise.statistics import Level, anytime_lower, certified_radius, check_level, exact_level, level_text
 from rrise.votes.array import Smoothing
@@ -127,26 +127,15 @@ class Sequential(VoteCertifier):
         return anytime_lower(np.floor(hoped * final), final, alpha)
 
     def _guarantee(self, alpha: Fraction, smoothing: Smoothing) -> Guarantee:
-        failure = level_text(alpha)
-        return Guarantee(
-            method="sequential",
-            failure=failure,
-            promise=(
-                f"For each input, whatever it is, with probability at most {failure} over the noise a radius "
-                f"is issued and wrong, that is: {WRONG}. This holds whenever and for whatever reason the "
-                f"voting stops."
-            ),
-            assumptions=("the noise is drawn afresh and independently of the input.",),
-            not_promised=(ABOUT_THE_TRUTH,),
-            numbers={
-                **smoothing_numbers(smoothing),
-                "largest_budget": self.n,
-                "selection_votes": self.selection,
-                "looks": len(self.looks),
-                "tolerance": self.tolerance,
-                "wanted_radius": self.radius,
-            },
-        )
+        numbers = {
+            "largest_budget": self.n,
+            "selection_votes": self.selection,
+            "looks": len(self.looks),
+            "tolerance": self.tolerance,
+            "wanted_radius": self.radius,
+        }
+        why = "This holds whenever and for whatever reason the voting stops."
+        return per_input_guarantee("sequential", alpha, smoothing, numbers, why)
 
 
 def _fewest_votes(alpha: float) -> int:
