@@ -38,10 +38,12 @@ def test_every_method_that_votes_is_evaluated_at_every_level(quick_demo: Path) -
 
 
 def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> None:
-    wanted = ("--surrogate", "jensen-shannon", "--surrogate", "head@50", "--set", "surrogate.epochs=3")
-    code, output, _ = run("evaluate", finished, *wanted)
+    code, output, _ = run(
+        "evaluate", finished, "--surrogate", "jensen-shannon", "--surrogate", "jensen-shannon@200"
+    )
     assert code == 0
-    assert "surrogates/init0_n200: written" in output
+    assert output.count("surrogates/init0_n200: written") == 1
+    code, output, _ = run("evaluate", finished, "--surrogate", "head@50")  # one more: the other one stays
     variants = {result["variant"] for result in results(finished)["results"] if result["method"] == RRISE}
     assert variants == {"trainhead_initbase_n200", "trainhead_initbase_n50"}
     scores = {r["score"] for r in results(finished)["results"] if r["method"] == JENSEN_SHANNON}
@@ -52,13 +54,25 @@ def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> N
     assert "written" not in again
 
 
+def test_what_could_not_be_had_is_named(run, quick_demo: Path) -> None:
+    output = " ".join(run("report", quick_demo)[1].split())
+    assert "left out: budgets 1000, 5000, 10000: 500 votes are stored" in output
+    assert "left out: RRISE at failure 0.01: it takes 111 calibration inputs, not 100" in output
+
+
+def test_a_repeated_level_counts_once(run, finished: Path) -> None:
+    assert run("evaluate", finished, "--set", "evaluation.failures=[0.1, 0.10, 0.05]")[0] == 0
+    assert {result["failure"] for result in results(finished)["results"]} == {"0.05", "0.1"}
+
+
 def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished: Path) -> None:
     code, output, _ = run("evaluate", finished, "--protocol", "paper", "--paper")
     assert code == 0
     assert "protocol paper" in output
     found = results(finished)
     assert (found["test_inputs"], found["protocol"]) == (200, "paper")
-    assert TWO_STAGE not in methods(finished)
+    assert TWO_STAGE in methods(finished)
+    assert {path.name for path in (finished / "votes").iterdir()} >= {"calibration-reported"}
     splits = json.loads((finished / "splits.json").read_text())
     table = pq.read_table(finished / "evaluation" / "certificates.parquet").to_pydict()
     ours = [index for index, method in zip(table["index"], table["method"], strict=True) if method == RRISE]
@@ -70,7 +84,8 @@ def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished
 def test_runs_are_compared_over_seeds(run, finished: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(finished, tmp_path / "other"))
     found = results(other)
-    (other / "evaluation" / "results.json").write_text(json.dumps({**found, "seed": 200}))
+    seeds = {**found["seeds"], "votes.seed": 200}
+    (other / "evaluation" / "results.json").write_text(json.dumps({**found, "seed": 200, "seeds": seeds}))
     out = tmp_path / "comparison"
     code, output, _ = run("compare", finished, other, "--out", out)
     assert code == 0
@@ -80,6 +95,12 @@ def test_runs_are_compared_over_seeds(run, finished: Path, tmp_path: Path) -> No
     code, _, errors = run("compare", finished, finished, "--out", out)
     assert code == 2
     assert "both have seed 100" in errors
+    (other / "evaluation" / "results.json").write_text(
+        json.dumps({**found, "seed": 300, "settings": {**found["settings"], "surrogate.epochs": 1}})
+    )
+    code, _, errors = run("compare", finished, other, "--out", out)
+    assert code == 2
+    assert "surrogate.epochs is 40 in the first and 1 in the second" in " ".join(errors.split())
     code, _, errors = run("compare", tmp_path, "--out", out)
     assert code == 2
     assert "expected an evaluated run" in " ".join(errors.split())
@@ -109,6 +130,12 @@ def test_certificates_are_shown_and_exported(run, quick_demo: Path, tmp_path: Pa
     ("arguments", "sentence"),
     [
         (("evaluate", "nowhere"), "expected a run folder"),
+        (("evaluate", "RUN", "--set", "votes.seed=3"), "settings of the table evaluation alone"),
+        (
+            ("report", "RUN", "--out", "nowhere/page.html"),
+            "expected the name of a file in an existing folder",
+        ),
+        (("certificates", "RUN", "--where", "label == '3'"), "write label == 3"),
         (("evaluate", "RUN", "--surrogate", "hed"), "did you mean head?"),
         (("evaluate", "RUN", "--surrogate", "head@0"), "expected a number of votes from 1 to"),
         (("evaluate", "RUN", "--protocol", "papr"), "did you mean paper?"),

@@ -174,7 +174,7 @@ def test_numbers_against_their_definitions(inputs: int, classes: int) -> None:
     rng = np.random.default_rng(inputs + classes)
     votes, labels = random_votes(rng, inputs, classes), rng.integers(0, min(classes, 3), inputs)
     some = [random_certificates(rng, inputs, min(classes, 3)) for _ in range(5)]
-    outcomes = [Outcome(Setting(TWO_STAGE, f"n{i}", 100, "0.1"), part) for i, part in enumerate(some)]
+    outcomes = [Outcome(Setting(RRISE, f"n{i}", 100, "0.1"), part) for i, part in enumerate(some)]
     for result, part in zip(measure(outcomes, labels, votes, THRESHOLDS, **MAIN), some, strict=True):
         for name, value in naive_metrics(part, labels.tolist(), votes, THRESHOLDS).items():
             assert result["metrics"][name] == (None if value is None else pytest.approx(value)), name
@@ -231,3 +231,27 @@ def test_refuses_what_does_not_fit() -> None:
 def test_refuses_thresholds_that_are_not_radii(thresholds: Any) -> None:
     with pytest.raises(SettingError, match="expected thresholds as a list of radii"):
         measure([], [0], np.array([[1, 2]]), thresholds, **MAIN)
+
+
+def test_methods_that_vote_are_not_judged_by_their_own_votes() -> None:
+    for result in measured(surrogate(), voting(MONTE_CARLO, "n100"), voting(TWO_STAGE, "n100")):
+        undefined = [name for name, value in result["metrics"].items() if value is None]
+        judged = {"agreement", "violation_rate"}
+        assert judged.isdisjoint(undefined) == (result["method"] == RRISE)
+
+
+def test_inputs_that_were_calibrated_on_are_no_evidence() -> None:
+    rng = np.random.default_rng(3)
+    votes, labels = random_votes(rng, 40, 3), rng.integers(0, 3, 40)
+    part, mask = random_certificates(rng, 40, 3), np.arange(40) < 15
+    setting = Setting(RRISE, "trainhead_initbase_n100", 100, "0.1", "additive")
+    (found,) = measure([Outcome(setting, part)], labels, votes, THRESHOLDS, calibrated_on=mask, **MAIN)
+    (rest,) = measure([Outcome(setting, part[~mask])], labels[~mask], votes[~mask], THRESHOLDS, **MAIN)
+    for name in ("agreement", "violation_rate", "violation_rate_among_issued"):
+        assert found["metrics"][name] == rest["metrics"][name]
+    assert found["metrics"]["accuracy"] != rest["metrics"]["accuracy"]
+
+
+def test_a_surrogate_of_another_budget_is_compared_with_baseline_1_at_the_main_one() -> None:
+    (ours, _) = measured(surrogate(variant="trainhead_initbase_n50", budget=50), voting(MONTE_CARLO, "n100"))
+    assert ours["metrics"]["radius_ratio"] is not None

@@ -90,10 +90,10 @@ def test_says_the_numbers_the_protocol_and_both_counts() -> None:
     for expected in (
         "80.0 % correct and certified (Monte Carlo 80.0 %)",
         "1 forward pass per certificate (Monte Carlo 1,100)",
-        "580 certificates until RRISE has paid off",
+        "580 queries until RRISE has paid off, against Monte Carlo, two-stage",
         "Inputs that were used for calibration are left out",
         "above the estimate for 2.0 % of all test inputs and 2.5 % of the issued certificates",
-        "are at most 10.0 % and 12.2 %",
+        "are at most 10.0 %, which is about 12.2 % of the issued ones",
         "training to the selected epoch 27,000 54",
         "not counted",
         "all of it, once 637,010 600,054",
@@ -160,7 +160,7 @@ def test_says_never_where_it_never_pays_off() -> None:
     results = run(methods=("RRISE", "Baseline 1"))
     results["results"][0] = result("RRISE", break_even={"Baseline 1 n1000": None}, issued=0.0)
     words = words_of(page(results=results))
-    assert "never certificates until RRISE has paid off" in words
+    assert "never queries until RRISE has paid off" in words
     assert "are at most 10.0 % ." in words.replace("%.", "% .")
 
 

@@ -1,6 +1,6 @@
 """What every certifier returns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ class Certificates:
 
     def __len__(self) -> int:
         return len(self.label)
+
+    def __getitem__(self, rows: Any) -> "Certificates":
+        """Return the certificates of some of the inputs, picked by a mask, a slice or an array of places."""
+        names = ("label", "radius", "lower_bound", "issued", "passes")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @property
     def mean_passes(self) -> float:

@@ -1,12 +1,14 @@
 """`rrise evaluate` and `rrise report`."""
 
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rrise.cli.run import Changes, DataRoot, Device, run_steps
+from rrise.cli.run import DataRoot, Device, run_steps
+from rrise.errors import FolderError, SettingError
 
 RunFolder = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 
@@ -31,19 +33,35 @@ def evaluate(
     paper: Annotated[
         bool | None, typer.Option("--paper/--no-paper", help="Put the paper's numbers beside ours.")
     ] = None,
-    changes: Changes = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a setting, such as evaluation.failures=[0.05]; repeatable.",
+        ),
+    ] = None,
     data_root: DataRoot = None,
     device: Device = None,
 ) -> None:
     """Evaluate every method on a run's test inputs, from its stored votes: tables, figures and the report."""
     wanted = list(changes or [])
+    for change in wanted:
+        if not change.startswith("evaluation."):
+            raise SettingError(
+                f"evaluate changes settings of the table evaluation alone, got {change!r}: rrise run RECIPE "
+                f"--set {change} makes another run"
+            )
+    recipe = recipe_of(run)
     if surrogates is not None:
-        wanted.append("evaluation.surrogates=[{}]".format(", ".join(f'"{name}"' for name in surrogates)))
+        known = tomllib.loads(recipe.read_text(encoding="utf-8")).get("evaluation", {}).get("surrogates", [])
+        names = ", ".join(f'"{name}"' for name in dict.fromkeys([*known, *surrogates]))
+        wanted.append(f"evaluation.surrogates=[{names}]")
     if protocol is not None:
         wanted.append(f"evaluation.protocol={protocol}")
     if paper is not None:
         wanted.append(f"evaluation.paper={str(paper).lower()}")
-    run_steps(str(recipe_of(run)), None, wanted, run, data_root=data_root, device=device)
+    run_steps(str(recipe), None, wanted, run, data_root=data_root, device=device)
 
 
 def report(
@@ -53,6 +71,10 @@ def report(
     data_root: DataRoot = None,
 ) -> None:
     """Bring the report of a run up to date, and say where it is."""
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        raise FolderError(
+            f"cannot write the page to {out}: expected the name of a file in an existing folder"
+        )
     run_steps(str(recipe_of(run)), None, None, run, data_root=data_root)
     if out is not None:
         shutil.copyfile(run / "evaluation" / "report.html", out)
@@ -60,8 +82,6 @@ def report(
 
 def recipe_of(run: Path) -> Path:
     """Return the recipe of a run folder; any other folder is refused."""
-    from rrise.errors import FolderError
-
     recipe = run / "recipe.toml"
     if not recipe.is_file():
         raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no recipe.toml")

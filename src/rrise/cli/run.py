@@ -86,7 +86,7 @@ def run_steps(
 
 
 def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> None:
-    from rrise.evaluation.comparison import COMPARED, break_even_against, comparison_rows, reference_result
+    from rrise.evaluation.comparison import COMPARED, break_even_sentence, comparison_rows
 
     found = evaluation.results
     table = Table(
@@ -99,10 +99,10 @@ def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> Non
     for row in comparison_rows(found):
         table.add_row(*(row[place] for place in kept))
     console.print(table)
-    monte_carlo = reference_result(found)
-    even = None if monte_carlo is None else break_even_against(found, monte_carlo)
-    if even is not None:
-        console.print(f"RRISE is cheaper than Monte Carlo from this many certificates on: {even:,}")
+    if even := break_even_sentence(found):
+        console.print(even)
+    for sentence in found["left_out"]:
+        console.print(f"left out: {sentence}", style="dim", markup=False, soft_wrap=True)
     console.print(found["promise"], style="dim", markup=False)
     samples, report = out / "evaluation" / "samples", out / "evaluation" / "report.html"
     lines = [f"report:  {report.resolve()}"]

@@ -46,6 +46,7 @@ def measure(
     main_failure: str,
     main_surrogate: tuple[str, str, str] | None = None,
     paper_counting: bool = False,
+    calibrated_on: NDArray[np.bool_] | None = None,
 ) -> list[Json]:
     """Return one result per outcome, in their order: its setting, `main`, and `metrics` as JSON.
 
@@ -53,6 +54,9 @@ def measure(
     budget, against which agreement and violations are measured. `main` marks the main comparison of the
     paper, at `main_budget` and `main_failure`; `main_surrogate` is method, variant and score of the
     run's own surrogate; without one it is the paper's, `trainhead_initbase` with the additive score.
+
+    The methods that vote certify from those very votes, so that their agreement and violations are undefined.
+    Those of surrogates leave out the inputs `calibrated_on`, for which nothing is promised.
 
     Break-evens of a surrogate are against every method that votes with the same failure, at the passes it
     really took, and count honestly unless `paper_counting` (see `rrise.evaluation.costs`). A metric is None
@@ -62,6 +66,7 @@ def measure(
     counts, n = check_votes(reference, len(truth))
     _check(outcomes, len(truth), counts.shape[1])
     smoothed = counts.argmax(axis=1)
+    new = np.ones(len(truth), dtype=np.bool_) if calibrated_on is None else ~calibrated_on
     main = _main_settings(
         [outcome.setting for outcome in outcomes], main_budget, main_failure, main_surrogate
     )
@@ -71,8 +76,8 @@ def measure(
         certificates = outcome.certificates
         numbers = {
             **_quality(certificates, truth, radii),
-            **_against_baseline(outcome, voting),
-            **_against_votes(certificates, smoothed, votes_for(counts, certificates.label) / n),
+            **_against_baseline(outcome, voting, main_budget),
+            **_against_votes(outcome, new, smoothed, votes_for(counts, certificates.label) / n),
             **_cost(outcome, voting, paper_counting),
         }
         results.append({**asdict(outcome.setting), "main": outcome.setting in main, "metrics": numbers})
@@ -96,24 +101,27 @@ def _quality(certificates: Certificates, labels: NDArray[np.int64], radii: NDArr
     }
 
 
-def _against_baseline(outcome: Outcome, voting: Sequence[Outcome]) -> Json:
-    ratio = None
-    for other in voting:
-        same = (other.setting.budget, other.setting.failure) == (
-            outcome.setting.budget,
-            outcome.setting.failure,
-        )
-        if same and other.setting.method == MONTE_CARLO:
-            ratio = _finite(metrics.radius_ratio(outcome.certificates, other.certificates))
+def _against_baseline(outcome: Outcome, voting: Sequence[Outcome], main_budget: int) -> Json:
+    """Compare with Baseline 1 at the same level: at the same budget if it has one, else at the main one."""
+    baselines = {
+        other.setting.budget: other.certificates
+        for other in voting
+        if other.setting.method == MONTE_CARLO and other.setting.failure == outcome.setting.failure
+    }
+    baseline = baselines.get(outcome.setting.budget, baselines.get(main_budget))
+    ratio = None if baseline is None else _finite(metrics.radius_ratio(outcome.certificates, baseline))
     return {"radius_ratio": ratio, "radius_drop": None if ratio is None else 1 - ratio}
 
 
 def _against_votes(
-    certificates: Certificates, smoothed: NDArray[np.int64], estimate: NDArray[np.float64]
+    outcome: Outcome, new: NDArray[np.bool_], smoothed: NDArray[np.int64], estimate: NDArray[np.float64]
 ) -> Json:
-    rate, among_issued = metrics.violation_rates(certificates, estimate)
+    if outcome.setting.method not in SURROGATES or not new.any():
+        return dict.fromkeys(("agreement", "violation_rate", "violation_rate_among_issued"))
+    certificates = outcome.certificates[new]
+    rate, among_issued = metrics.violation_rates(certificates, estimate[new])
     return {
-        "agreement": metrics.agreement(certificates, smoothed),
+        "agreement": metrics.agreement(certificates, smoothed[new]),
         "violation_rate": rate,
         "violation_rate_among_issued": among_issued,
     }
@@ -166,6 +174,7 @@ def _main_settings(
     targets = level[ours].budget if ours in level else budget
     wanted = {
         ours,
+        (RRISE, f"trainhead_initbase_n{targets}", ours[2]) if ours[0] == JENSEN_SHANNON else ours,
         (JENSEN_SHANNON, f"init0_n{targets}", ours[2]),
         *((method, variant.format(budget), "") for method, variant in _MAIN_VOTING.items()),
     }

@@ -128,7 +128,7 @@ def _tiles(results: Json) -> list[tuple[str, str]]:
         shown.append(
             (
                 "never" if paid_off is None else f"{paid_off:,}",
-                f"certificates until {ours['method']} has paid off",
+                f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}",
             )
         )
     return shown

@@ -62,7 +62,7 @@ def _combined(values: Sequence[Any], number: Callable[[Sequence[float]], float |
 
 def _check_comparable(runs: Sequence[Json]) -> None:
     firsts: dict[str, Json] = {}
-    seeds: dict[tuple[str, int], str] = {}
+    seeds: dict[tuple[Any, ...], str] = {}
     for run in runs:
         dataset, first = run["dataset"], firsts.setdefault(run["dataset"], run)
         for name in _SHARED:
@@ -72,9 +72,23 @@ def _check_comparable(runs: Sequence[Json]) -> None:
                     f"{name.replace('_', ' ')} {first[name]} in the first, {run[name]} in the second; "
                     f"evaluate both in the same way"
                 )
-        if (dataset, run["seed"]) in seeds:
+        _check_same_settings(first, run)
+        own = (dataset, *sorted(run.get("seeds", {"votes.seed": run["seed"]}).items()))
+        if own in seeds:
             raise MismatchError(
-                f"the runs {seeds[dataset, run['seed']]} and {run['run']} of {dataset} cannot be averaged: "
-                f"both have seed {run['seed']}, and a standard deviation over seeds needs different ones"
+                f"the runs {seeds[own]} and {run['run']} of {dataset} cannot be averaged: both have seed "
+                f"{run['seed']}, and a standard deviation over seeds needs different ones"
             )
-        seeds[dataset, run["seed"]] = run["run"]
+        seeds[own] = run["run"]
+
+
+def _check_same_settings(first: Json, run: Json) -> None:
+    """Refuse two runs whose recipes differ in more than seeds; how the same base was had does not matter."""
+    mine, theirs = first.get("settings", {}), run.get("settings", {})
+    for name in sorted({*mine, *theirs}):
+        same_base = name.startswith("base.") and first.get("base") == run.get("base")
+        if mine.get(name) != theirs.get(name) and not same_base:
+            raise MismatchError(
+                f"the runs {first['run']} and {run['run']} of {run['dataset']} cannot be averaged: {name} is "
+                f"{mine.get(name)} in the first and {theirs.get(name)} in the second; only seeds may differ"
+            )

@@ -16,7 +16,7 @@ ENDINGS = (".csv", ".parquet")
 
 
 class StoredCertificates:
-    """The file `evaluation/certificates.parquet` of a run: one row for each input, method and setting."""
+    """The file `evaluation/certificates.parquet` of a run: a row per input and method that is compared."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rrise.errors import SettingError
-from rrise.evaluation.outcomes import EARLY_STOPPING
+from rrise.evaluation.outcomes import EARLY_STOPPING, SURROGATES
 from rrise.evaluation.paper import BUDGET, FAILURE, SUFFIXES, paper_number
 from rrise.evaluation.table_comparison import Comparison, Result, comparisons, family, mark
 from rrise.evaluation.table_layouts import Layout, layouts
@@ -17,13 +18,17 @@ from rrise.files import write_text
 
 PROTOCOLS = {
     "held-out": "Inputs that were used for calibration are left out (protocol held-out).",
-    "paper": "All test inputs count, also those that were used for calibration (protocol paper).",
+    "paper": (
+        "All test inputs count, also those that were used for calibration, which the promise of a calibrated "
+        "surrogate does not cover (protocol paper); violations are of the others."
+    ),
 }
 
 _OPTIONAL_STOPPING = (
     "† As in the paper, a bound for a fixed number of votes is used at a stopping time that depends on the "
-    "votes: it is not valid under optional stopping, and its level is exceeded."
+    "votes: it is not valid under optional stopping; its level is not guaranteed and can be exceeded."
 )
+_ADDITIVE = "RRISE and Baseline 4 without a mark have the additive score, as in the paper."
 _PROBIT = "(probit): the offset is taken in probit space, which the paper does not do."
 _UNCALIBRATED = "(uncalibrated): the surrogate's probability at face value, without any guarantee."
 _BESIDE_PAPER = (
@@ -149,24 +154,36 @@ def _title(
     sentences = [
         layout.title.format(dataset=shown[0].dataset if shown else ""),
         layout.more(shown) if layout.more else "",
-        _setting_words(shown, layout.varied),
+        _setting_words(shown, [row for rows in groups.values() for row in rows], layout.varied),
         "One run." if runs == [1] else f"Mean ± standard deviation over {over} runs.",
         PROTOCOLS[protocol],
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _setting_words(shown: Sequence[Comparison], varied: frozenset[str]) -> str:
+def _setting_words(shown: Sequence[Comparison], rows: Sequence[Row], varied: frozenset[str]) -> str:
     """Say at which budget and level the rows are, as far as they do not say so themselves."""
     settings = {}
     for comparison in shown:
-        budget = [] if "budget" in varied else [f"budget {comparison.budget}"]
+        own = [row.setting for row in rows if row.setting["dataset"] == comparison.dataset]
+        budget = [] if "budget" in varied else _budget_words(own)
         failure = [] if "failure" in varied else [f"total failure {comparison.failure}"]
         settings[comparison.dataset] = ", ".join(budget + failure)
     if len(set(settings.values())) == 1:
         words = next(iter(settings.values()))
         return f"{words[:1].upper()}{words[1:]}."
     return "; ".join(f"{dataset}: {words}" for dataset, words in settings.items()) + "."
+
+
+def _budget_words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say how many votes there are per test input of methods that vote, and per training input of others."""
+    budgets: dict[bool, set[int]] = {True: set(), False: set()}
+    for setting in settings:
+        budgets[setting["method"] in SURROGATES].add(int(setting["budget"]))
+    votes, targets = (", ".join(map(str, sorted(budgets[surrogates]))) for surrogates in (False, True))
+    if not votes or not targets or votes == targets:
+        return [f"budget {votes or targets}"]
+    return [f"budget {votes} votes per test input, and {targets} per training input of surrogates"]
 
 
 def _notes(table: Table, protocol: str) -> tuple[str, ...]:
@@ -177,6 +194,7 @@ def _notes(table: Table, protocol: str) -> tuple[str, ...]:
         note
         for note, wanted in (
             (_OPTIONAL_STOPPING, EARLY_STOPPING in methods),
+            (_ADDITIVE, {"additive", "probit"} <= scores),
             (_PROBIT, "probit" in scores),
             (_UNCALIBRATED, "none" in scores),
             (_BESIDE_PAPER, compared),

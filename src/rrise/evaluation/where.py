@@ -194,7 +194,10 @@ def _check_same(left: _Part, right: _Part) -> None:
     if left.kind == right.kind:
         return
     text, number = (left, right) if left.kind == "text" else (right, left)
-    hint = f": write {text.text} == '{number.text}'" if (text.kind, number.kind) == ("text", "number") else ""
+    hint = ""
+    if (text.kind, number.kind) == ("text", "number"):
+        quoted = text.text.startswith(("'", '"'))
+        hint = f": write {number.text} == 3" if quoted else f": write {text.text} == '{number.text}'"
     raise SettingError(
         f"cannot compare {left.text}, which is {_KINDS[left.kind]}, with {right.text}, which is "
         f"{_KINDS[right.kind]}{hint}"

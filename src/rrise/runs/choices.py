@@ -32,6 +32,8 @@ class SurrogateChoice:
     strategy: Strategy
     objective: Objective
     budget: int
+    network: str = ""
+    """The name of a network of its own, instead of the base classifier's architecture."""
 
     @classmethod
     def read(cls, name: str, budget: int) -> "SurrogateChoice":
@@ -60,4 +62,5 @@ class SurrogateChoice:
     @property
     def variant(self) -> str:
         """The paper's way to write it, such as `trainhead_initbase_n10000`."""
-        return f"{_VARIANTS[self.strategy, self.objective]}_n{self.budget}"
+        prefix = f"{self.network}_" if self.network else ""
+        return f"{prefix}{_VARIANTS[self.strategy, self.objective]}_n{self.budget}"

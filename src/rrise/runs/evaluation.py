@@ -11,7 +11,7 @@ from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.surrogate import Certifier
 from rrise.evaluation.measuring import measure
 from rrise.evaluation.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
-from rrise.evaluation.outcomes import Offline, Outcome
+from rrise.evaluation.outcomes import METHODS, SURROGATES, Offline, Outcome
 from rrise.evaluation.results import RESULTS, Evaluation, Shown
 from rrise.evaluation.writing import write_evaluation
 from rrise.files import Json, read_json, sha256_of_file
@@ -20,7 +20,7 @@ from rrise.models.precision import at_precision
 from rrise.runs.choices import SurrogateChoice
 from rrise.runs.evidence import Reported, seconds_per_pass, stored_predictions
 from rrise.runs.run import Run, identity_of
-from rrise.statistics import exact_level, level_text
+from rrise.statistics import conformal_share, exact_level, level_text, smallest_calibration_size
 from rrise.training.surrogate import Surrogate
 from rrise.votes.reading import read_sequence, read_votes
 from rrise.votes.sequence import StoredVotes
@@ -91,12 +91,13 @@ class _Evaluator:
         self, run: Run, base: nn.Module, certifier: Certifier, candidates: Sequence[Candidate], protocol: str
     ) -> None:
         self.run, self.recipe, self.certifier = run, run.recipe, certifier
+        recipe_votes = run.recipe.votes
         self.base = at_precision(base, certifier.smoothing.precision)
         self.candidates = candidates
         self.reported = Reported(run, protocol)
-        stores = {name: read_sequence(run.folder / "votes" / name) for name in ("test", "calibration")}
-        self.calibration_votes = stores["calibration"].votes(stores["calibration"].length)
-        self.votes: StoredVotes = self.reported.votes(stores["test"], stores["calibration"])
+        self.calibration_votes = read_votes(run.folder / "votes" / "calibration")
+        self.votes: StoredVotes = self._votes_of("votes", recipe_votes.test, base)
+        self.selection: StoredVotes = self._votes_of("selection", recipe_votes.selection, base)
         self.reference = self.votes.votes(self.votes.length)
         self.labels = self.reported.pick(
             run.data.labels("test").numpy(), run.data.labels("calibration").numpy()
@@ -108,10 +109,15 @@ class _Evaluator:
         self.outcomes = self._timed(list(self._outcomes()))
 
     @property
+    def failure(self) -> str:
+        """The certifier's level, as text."""
+        return level_text(self.certifier.calibration.failure)
+
+    @property
     def failures(self) -> list[float]:
         """The levels, the certifier's own first."""
-        own = self.recipe.calibration.failure
-        return [own, *(level for level in self.recipe.evaluation.failures if level != own)]
+        wanted = (self.recipe.calibration.failure, *self.recipe.evaluation.failures)
+        return list({exact_level(level, "failure"): level for level in reversed(wanted)}.values())[::-1]
 
     @property
     def budgets(self) -> list[int]:
@@ -140,20 +146,30 @@ class _Evaluator:
             yield from surrogate_outcomes(
                 evidence, self.calibration_votes, self.failures, beta=self.recipe.calibration.beta
             )
-        selection = None
+        yield from voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
+
+    def _votes_of(self, purpose: str, n: int, base: nn.Module) -> StoredVotes:
+        """Return votes of the reported inputs; calibration inputs that are among them get votes of their own.
+
+        Those that calibrated the surrogate would not do for judging it.
+        """
+        name = "test" if purpose == "votes" else f"test-{purpose}"
+        test = read_sequence(self.run.folder / "votes" / name)
         if self.reported.only_test_inputs:
-            stored = read_sequence(self.run.folder / "votes" / "test-selection")
-            selection = self.reported.votes(stored, stored)
-        yield from voting_outcomes(self.votes, selection, self.budgets, self.failures)
+            return self.reported.votes(test, test)
+        purpose = "reported" if purpose == "votes" else f"reported-{purpose}"
+        self.run.votes("calibration", base, n, purpose=purpose)
+        more = read_sequence(self.run.folder / "votes" / f"calibration-{purpose}")
+        return self.reported.votes(test, more)
 
     def _timed(self, outcomes: list[Outcome]) -> list[Outcome]:
         sample = self.run.data.inputs("test").shard(0)[:_TIMED_INPUTS]
-        passes = {name: seconds_per_pass(c.network, sample) for name, c in self._by_variant().items()}
-        voting = seconds_per_pass(self.base, sample)
+        networks = {name: candidate.network for name, candidate in self._by_variant().items()}
+        passes = seconds_per_pass({"": self.base, **networks}, sample)
         return [
             replace(
                 outcome,
-                seconds=outcome.certificates.mean_passes * passes.get(outcome.setting.variant, voting),
+                seconds=outcome.certificates.mean_passes * passes.get(outcome.setting.variant, passes[""]),
             )
             for outcome in outcomes
         ]
@@ -166,35 +182,62 @@ class _Evaluator:
         recipe, dataset = self.recipe, self.run.data.dataset.name
         main = self.candidates[0].choice
         own = (main.method, main.variant, recipe.calibration.score)
-        failure = level_text(exact_level(recipe.calibration.failure, "failure"))
         return {
             "format": 1,
             "dataset": _NAMES.get(dataset, dataset),
             "run": self.run.folder.resolve().name,
             "seed": recipe.votes.seed,
+            "seeds": {name: value for name, value in recipe.settings().items() if name.endswith(".seed")},
+            "settings": {
+                name: value
+                for name, value in recipe.settings().items()
+                if not name.endswith(".seed") and not name.startswith("evaluation.")
+            },
+            "base": self.certifier.smoothing.base,
             "protocol": self.reported.protocol,
             "sigma": recipe.votes.sigma,
             "classes": self.votes.classes,
             "test_inputs": len(self.labels),
             "reference_votes": self.votes.length,
             "main_budget": self.votes.length,
-            "main_failure": failure,
+            "main_failure": self.failure,
             "certifier": own,
             "promise": self.certifier.guarantee.promise,
             "thresholds": self.thresholds,
             "device": str(self.run.device),
             "evaluated": time.strftime("%Y-%m-%d", time.gmtime()),
+            "left_out": self.left_out(),
             "results": measure(
                 self.outcomes,
                 self.labels,
                 self.reference,
                 self.thresholds,
                 main_budget=self.votes.length,
-                main_failure=failure,
+                main_failure=self.failure,
                 main_surrogate=own,
                 paper_counting=self.reported.protocol == "paper",
+                calibrated_on=self.reported.calibrated_on,
             ),
         }
+
+    def left_out(self) -> list[str]:
+        """Say which of the wanted budgets and levels could not be had."""
+        sentences = []
+        if larger := [n for n in self.recipe.evaluation.budgets if n > self.votes.length]:
+            sentences.append(f"budgets {', '.join(map(str, larger))}: {self.votes.length} votes are stored")
+        done = {(outcome.setting.method, outcome.setting.failure) for outcome in self.outcomes}
+        main = self.candidates[0].choice.method
+        for failure in self.failures:
+            if (main, level := level_text(exact_level(failure, "failure"))) not in done:
+                gamma = conformal_share(failure, self.recipe.calibration.beta)
+                least, have = smallest_calibration_size(gamma), len(self.run.data.splits.calibration)
+                sentences.append(
+                    f"{main} at failure {level}: it takes {least} calibration inputs, not {have}"
+                )
+        voting = (method for method in METHODS if method not in SURROGATES)
+        if missing := [method for method in voting if (method, self.failure) not in done]:
+            sentences.append(f"{', '.join(missing)}: {self.votes.length} votes per input are too few")
+        return sentences
 
     def shown(self) -> Shown:
         """Return what the report shows beyond the numbers."""

@@ -23,8 +23,8 @@ from rrise.votes.sequence import StoredVotes
 
 _FILE = "predictions.parquet"
 SPLITS = ("calibration", "test")
-_TIMING = 0.3
-"""Seconds to repeat a pass for."""
+_REPEATS = 20
+"""How often a pass is timed."""
 
 
 def stored_predictions(run: Run, variant: str, network: nn.Module) -> dict[str, Predictions]:
@@ -81,11 +81,12 @@ class Reported:
         self.rows = np.sort(first)[np.isin(both[np.sort(first)], wanted)]
         self.rows = self.rows[np.argsort(both[self.rows])]
         self.indices = both[self.rows]
+        self.calibrated_on = np.isin(self.indices, splits.calibration)
         self._tests = len(splits.test)
 
     @property
     def only_test_inputs(self) -> bool:
-        """Whether every input is one of the test split, which has selection votes too."""
+        """Whether every input is one of the test split."""
         return bool((self.rows < self._tests).all())
 
     def pick(self, test: NDArray[Any], calibration: NDArray[Any]) -> NDArray[Any]:
@@ -103,12 +104,11 @@ class Reported:
         )
 
     def votes(self, test: StoredVotes, calibration: StoredVotes) -> StoredVotes:
-        """Return the votes of the reported inputs in order, as many as all of them have."""
-        n = test.length if self.only_test_inputs else min(test.length, calibration.length)
+        """Return the votes of the reported inputs in order, out of those of both splits."""
         assert test.digests is not None
         assert calibration.digests is not None
         return StoredVotes(
-            self.pick(test.answers[:, :n], calibration.answers[:, :n]),
+            self.pick(test.answers, calibration.answers),
             test.classes,
             test.smoothing,
             test.stream if self.only_test_inputs else None,
@@ -116,15 +116,17 @@ class Reported:
         )
 
 
-def seconds_per_pass(network: nn.Module, inputs: torch.Tensor) -> float:
-    """Measure a forward pass of a batch of inputs, per input: the best of many."""
-    batch, device = inputs.to(device_of(network), precision_of(network)), device_of(network)
-    best, until = float("inf"), time.perf_counter() + _TIMING
-    with evaluating(network):
-        while best == float("inf") or time.perf_counter() < until:
-            start = time.perf_counter()
-            network(batch)
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            best = min(best, time.perf_counter() - start)
-    return best / len(batch)
+def seconds_per_pass(networks: dict[str, nn.Module], inputs: torch.Tensor) -> dict[str, float]:
+    """Measure a forward pass of a batch of inputs, per input: the best of many, taken in turns."""
+    best = dict.fromkeys(networks, float("inf"))
+    for repeat in range(_REPEATS + 1):
+        for name, network in networks.items():
+            batch, device = inputs.to(device_of(network), precision_of(network)), device_of(network)
+            with evaluating(network):
+                start = time.perf_counter()
+                network(batch)
+                if device.type == "cuda":
+                    torch.cuda.synchronize(device)
+            if repeat > 0:  # the first warms up
+                best[name] = min(best[name], time.perf_counter() - start)
+    return {name: seconds / len(inputs) for name, seconds in best.items()}

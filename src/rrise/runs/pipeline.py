@@ -14,7 +14,7 @@ from rrise.certifiers.surrogate import Certifier, calibrate
 from rrise.data.augmentation import Augmentation
 from rrise.errors import SettingError, did_you_mean
 from rrise.evaluation.results import Evaluation
-from rrise.files import Json, write_json, write_text
+from rrise.files import Json, sha256_of_json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
 from rrise.models.folder import load_model
 from rrise.runs.choices import SurrogateChoice
@@ -232,15 +232,14 @@ class Pipeline(Run):
 
     def evaluation(self, base: nn.Module, certifier: Certifier, surrogate: Surrogate) -> Evaluation:
         """Compare the certifier with every other method on the test inputs, and write the report."""
-        main = SurrogateChoice(
-            self.recipe.surrogate.strategy, self.recipe.surrogate.objective, self.recipe.votes.train
+        own, budget = self.recipe.surrogate, self.recipe.votes.train
+        main = SurrogateChoice(own.strategy, own.objective, budget, _name_of_network(own))
+        wanted = [SurrogateChoice.read(name, budget) for name in self.recipe.evaluation.surrogates]
+        more = [choice for choice in dict.fromkeys(wanted) if choice != main]
+        candidates = [self.candidate(base, choice) for choice in more]
+        return evaluate(
+            self, base, certifier, [Candidate.of_run(self, main, certifier.network, surrogate), *candidates]
         )
-        candidates = [Candidate.of_run(self, main, certifier.network, surrogate)]
-        for name in self.recipe.evaluation.surrogates:
-            choice = SurrogateChoice.read(name, self.recipe.votes.train)
-            if choice != main:
-                candidates.append(self.candidate(base, choice))
-        return evaluate(self, base, certifier, candidates)
 
     def candidate(self, base: nn.Module, choice: SurrogateChoice) -> Candidate:
         """Train another surrogate, of the base classifier's architecture."""
@@ -256,6 +255,14 @@ class Pipeline(Run):
         votes = _together([read_votes(self.folder / "votes" / split, choice.budget) for split in splits])
         trained = self.surrogate(base, votes, settings, f"surrogates/{choice.variant}")
         return Candidate.of_run(self, choice, trained.network.to(self.device).eval(), trained)
+
+
+def _name_of_network(settings: SurrogateSettings) -> str:
+    """Return a name for a surrogate of another architecture than the base's, and its options."""
+    if settings.architecture is None:
+        return ""
+    name = settings.architecture.replace(":", "-").replace("/", "-")
+    return f"{name}-{sha256_of_json(settings.options)[:6]}" if settings.options else name
 
 
 def _together(parts: list[Votes]) -> Votes:

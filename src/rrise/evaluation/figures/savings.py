@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rrise.evaluation import costs
 from rrise.evaluation.figures.bars import Panel, grouped_bars, lying_bars
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, datasets_of, main_series
@@ -19,7 +20,7 @@ _FARTHEST = 12
 
 _COUNTED = (("targets", "training", "calibration"), ("targets", "training_paper"))
 """What a surrogate costs before its first query: counted honestly, and as the paper counts."""
-_FROM = ("cheaper from this many on", "{} is cheaper, in all, from this many certificates on")
+_FROM = ("cheaper from this many on", "{} is cheaper, in all, from this many queries on")
 
 
 def cost_figure(runs: Sequence[Json]) -> Drawing:
@@ -87,7 +88,7 @@ def draw_savings(
     highest = max(slope * end - cost for _, cost, slope in lines)
     axes.set_ylim(-1.08 * lowest / scale, max(0.2 * lowest, min(highest, 1.6 * lowest)) / scale)
     for one, cost, slope in lines:
-        break_even = math.ceil(cost / slope) if slope > 0 else None
+        break_even = costs.break_even(round(cost), 0.0, slope)
         words = "never" if break_even is None else f"{break_even:,}"
         right = axes.get_xlim()[1]
         style = one.look.line()
@@ -98,7 +99,7 @@ def draw_savings(
             axes.plot([break_even], [0], **point, zorder=5)
             drawing.mark(axes, break_even, 0, f"{dataset}: cheaper than {one.name} from {words} on")
     axes.xaxis.set_major_formatter(lambda x, _: _short(x))
-    axes.set(xlabel="certificates", ylabel=f"{unit} passes saved".strip())
+    axes.set(xlabel="queries", ylabel=f"{unit} passes saved".strip())
     title = _FROM[long].format(ours.method)
     below: Any = {"loc": "upper left", "bbox_to_anchor": (-0.02, -0.2), "alignment": "left"}
     axes.legend(title=title, ncols=1 if long else 2, **below)
