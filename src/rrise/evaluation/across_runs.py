@@ -47,4 +47,4 @@ def _results(folder: Path) -> Json:
     file = folder / "evaluation" / RESULTS
     if not file.is_file():
         raise FolderError(f"expected an evaluated run, but there is no {file}: rrise evaluate {folder}")
-    return read_json(file)
+    return {**read_json(file), "run": str(folder)}

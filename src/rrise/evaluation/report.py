@@ -47,7 +47,8 @@ _CAPTIONS = {
     ),
     "cost": (
         "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
-        "number of certificates; it has paid off where its line crosses zero."
+        "number of queries; it has paid off where its line crosses zero. Baselines 2 and 3 are their 1 % "
+        "variants."
     ),
 }
 _PARTS = (

@@ -55,7 +55,8 @@ class Shown:
     outcomes: tuple[Outcome, ...]
     reference: Votes
     top_probability: dict[str, NDArray[np.float64]]
-    settings: Json
+    recipe: str
+    """As TOML."""
     paper: bool
 
     def certificate_table(self, results: Json) -> pa.Table:

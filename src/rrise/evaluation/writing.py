@@ -158,7 +158,7 @@ def origin_of(results: Json, shown: Shown) -> Json:
             f"rrise evaluate {run}",
             f"rrise report {run}",
         ],
-        "recipe": shown.settings,
+        "recipe": shown.recipe,
         "versions": {
             "rrise": __version__,
             "python": platform.python_version(),

@@ -39,8 +39,8 @@ class SurrogateChoice:
     def read(cls, name: str, budget: int) -> "SurrogateChoice":
         """Read a name such as `all-random`, on `budget` votes, or `head@500`, on the first 500 of them.
 
-        >>> SurrogateChoice.read("head@500", 10_000)
-        SurrogateChoice(strategy='head', objective='cross-entropy', budget=500)
+        >>> SurrogateChoice.read("head@500", 10_000).variant
+        'trainhead_initbase_n500'
         """
         kind, at, votes = name.partition("@")
         if kind not in _NAMES:

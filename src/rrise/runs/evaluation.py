@@ -252,6 +252,6 @@ class _Evaluator:
             top_probability={
                 name: self.reported.predictions(of).top_probability for name, of in self.predictions.items()
             },
-            settings=self.recipe.settings(),
+            recipe=self.recipe.to_toml(),
             paper=self.recipe.evaluation.paper,
         )
