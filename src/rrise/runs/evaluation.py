@@ -117,7 +117,7 @@ class _Evaluator:
     def failures(self) -> list[float]:
         """The levels, the certifier's own first."""
         wanted = (self.recipe.calibration.failure, *self.recipe.evaluation.failures)
-        return list({exact_level(level, "failure"): level for level in reversed(wanted)}.values())[::-1]
+        return list({exact_level(level, "failure"): level for level in wanted}.values())
 
     @property
     def budgets(self) -> list[int]:

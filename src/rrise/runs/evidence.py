@@ -77,10 +77,9 @@ class Reported:
         wanted = np.setdiff1d(splits.test, splits.calibration)
         if protocol == "paper":
             wanted = np.union1d(splits.test, splits.calibration)
-        _, first = np.unique(both, return_index=True)
-        self.rows = np.sort(first)[np.isin(both[np.sort(first)], wanted)]
-        self.rows = self.rows[np.argsort(both[self.rows])]
-        self.indices = both[self.rows]
+        everything, first = np.unique(both, return_index=True)
+        kept = np.isin(everything, wanted)
+        self.indices, self.rows = everything[kept], first[kept]
         self.calibrated_on = np.isin(self.indices, splits.calibration)
         self._tests = len(splits.test)
 
