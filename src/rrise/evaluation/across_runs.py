@@ -9,7 +9,7 @@ from rrise.evaluation.results import RESULTS
 from rrise.evaluation.seeds import over_seeds
 from rrise.evaluation.table_text import as_markdown
 from rrise.evaluation.tables import build_tables, write_tables
-from rrise.files import Json, new_folder, read_json
+from rrise.files import Json, new_folder, read_json, write_text
 
 MARK = "comparison.md"
 
@@ -38,8 +38,7 @@ def compare_runs(folders: Sequence[Path], out: Path, *, paper: bool = False) -> 
             (folder / name).mkdir()
         write_tables(folder / "tables", tables)
         write_figures(folder / "figures", result_figures(runs))
-        text = "\n\n".join(as_markdown(table) for table in tables)
-        (folder / MARK).write_text(text + "\n", encoding="utf-8")
+        write_text(folder / MARK, "\n\n".join(map(as_markdown, tables)) + "\n")
     return [as_markdown(tables[0]), f"{len(tables)} tables and the figures: {out.resolve()}"]
 
 

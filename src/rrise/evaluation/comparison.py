@@ -8,9 +8,8 @@ from rrise.evaluation.numbers import count_text, percent, percent_up, radius_tex
 from rrise.evaluation.outcomes import (
     EARLY_STOPPING,
     INPUT_SPECIFIC,
-    JENSEN_SHANNON,
     MONTE_CARLO,
-    RRISE,
+    SURROGATES,
     TWO_STAGE,
 )
 from rrise.files import Json
@@ -39,7 +38,7 @@ def main_result(results: Json, *methods: str) -> Json | None:
 
 def surrogate_result(results: Json) -> Json | None:
     """Return the result of RRISE in the main comparison, else of Baseline 4, the other surrogate."""
-    return main_result(results, RRISE, JENSEN_SHANNON)
+    return main_result(results, *SURROGATES)
 
 
 def reference_result(results: Json) -> Json | None:
@@ -79,7 +78,7 @@ def cost_rows(results: Json) -> list[list[str]]:
         ["each certificate", *[count_text(metrics["mean_passes"])] * 2],
     ]
     for name, result in names_of_main(results):
-        if result["method"] in (RRISE, JENSEN_SHANNON):
+        if result["method"] in SURROGATES:
             continue
         rivals = (result, _rival_of_paper(results, result))
         counted = [

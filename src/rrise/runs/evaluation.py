@@ -1,7 +1,7 @@
 """The last step of a run: every method on the test inputs, measured, tabulated, drawn and reported."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from rrise.runs.evidence import Reported, seconds_per_pass, stored_predictions
 from rrise.runs.run import Run, identity_of
 from rrise.statistics import conformal_share, exact_level, level_text, smallest_calibration_size
 from rrise.training.surrogate import Surrogate
-from rrise.votes.reading import read_sequence, read_votes
+from rrise.votes.array import Votes
+from rrise.votes.reading import read_sequence
 from rrise.votes.sequence import StoredVotes
 
 _NAMES = {
@@ -60,27 +61,29 @@ class Candidate:
         return cls(choice, network, offline)
 
 
-def evaluate(run: Run, base: nn.Module, certifier: Certifier, candidates: Sequence[Candidate]) -> Evaluation:
+def evaluate(
+    run: Run,
+    base: nn.Module,
+    certifier: Certifier,
+    candidates: Sequence[Candidate],
+    votes: Mapping[str, Votes],
+) -> Evaluation:
     """Evaluate every method on the test inputs of a run, unless that is up to date.
 
-    The first of the candidates is the certifier's own surrogate.
+    The first of the candidates is the certifier's own surrogate. `votes` are those of the calibration and of
+    the test inputs, by the names of their stores.
     """
-    recipe = run.recipe
-    protocol = recipe.evaluation.protocol or recipe.data.protocol
 
     def make(folder: Path) -> Json:
-        evaluator = _Evaluator(run, base, certifier, candidates, protocol)
+        evaluator = _Evaluator(run, base, certifier, candidates, votes["calibration"])
         write_evaluation(folder, evaluator.results(), evaluator.shown())
         return {}
 
     inputs = {
         "certifier": sha256_of_file(run.folder / "certifier" / CERTIFIER),
-        "votes": {
-            name: identity_of(read_votes(run.folder / "votes" / name))
-            for name in ("test", "test-selection", "calibration")
-        },
+        "votes": {name: identity_of(collected) for name, collected in votes.items()},
         "surrogates": {c.choice.variant: fingerprint(c.network) for c in candidates},
-        "settings": recipe.tables(),
+        "settings": run.recipe.tables(),
     }
     run.step("evaluation", {**inputs, **run.made_from("calibration", "test")}, make)
     return Evaluation(read_json(run.folder / "evaluation" / RESULTS))
@@ -88,16 +91,20 @@ def evaluate(run: Run, base: nn.Module, certifier: Certifier, candidates: Sequen
 
 class _Evaluator:
     def __init__(
-        self, run: Run, base: nn.Module, certifier: Certifier, candidates: Sequence[Candidate], protocol: str
+        self,
+        run: Run,
+        base: nn.Module,
+        certifier: Certifier,
+        candidates: Sequence[Candidate],
+        calibration_votes: Votes,
     ) -> None:
         self.run, self.recipe, self.certifier = run, run.recipe, certifier
-        recipe_votes = run.recipe.votes
+        self.calibration_votes = calibration_votes
         self.base = at_precision(base, certifier.smoothing.precision)
         self.candidates = candidates
-        self.reported = Reported(run, protocol)
-        self.calibration_votes = read_votes(run.folder / "votes" / "calibration")
-        self.votes: StoredVotes = self._votes_of("votes", recipe_votes.test, base)
-        self.selection: StoredVotes = self._votes_of("selection", recipe_votes.selection, base)
+        self.reported = Reported(run, self.recipe.evaluation.protocol or self.recipe.data.protocol)
+        self.votes: StoredVotes = self._votes_of("votes", self.recipe.votes.test, base)
+        self.selection: StoredVotes = self._votes_of("selection", self.recipe.votes.selection, base)
         self.reference = self.votes.votes(self.votes.length)
         self.labels = self.reported.pick(
             run.data.labels("test").numpy(), run.data.labels("calibration").numpy()

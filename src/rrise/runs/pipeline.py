@@ -95,11 +95,11 @@ class Pipeline(Run):
         surrogate = self.surrogate(base, self.targets(base), self.recipe.surrogate)
         if until == "surrogate":
             return None
-        calibration_votes = self.votes("calibration", base, budgets.calibration)
-        certifier = self.certifier(base, surrogate, calibration_votes)
-        self.votes("test", base, budgets.selection, purpose="selection")
-        self.votes("test", base, budgets.test)
-        return self.evaluation(base, certifier, surrogate)
+        votes = {"calibration": self.votes("calibration", base, budgets.calibration)}
+        certifier = self.certifier(base, surrogate, votes["calibration"])
+        votes["test-selection"] = self.votes("test", base, budgets.selection, purpose="selection")
+        votes["test"] = self.votes("test", base, budgets.test)
+        return self.evaluation(base, certifier, surrogate, votes)
 
     def base(self) -> nn.Module:
         """Train the base classifier, or take it from the weights that the recipe names."""
@@ -230,16 +230,17 @@ class Pipeline(Run):
         certifier.check_base(base)
         return certifier
 
-    def evaluation(self, base: nn.Module, certifier: Certifier, surrogate: Surrogate) -> Evaluation:
+    def evaluation(
+        self, base: nn.Module, certifier: Certifier, surrogate: Surrogate, votes: dict[str, Votes]
+    ) -> Evaluation:
         """Compare the certifier with every other method on the test inputs, and write the report."""
         own, budget = self.recipe.surrogate, self.recipe.votes.train
         main = SurrogateChoice(own.strategy, own.objective, budget, _name_of_network(own))
         wanted = [SurrogateChoice.read(name, budget) for name in self.recipe.evaluation.surrogates]
         more = [choice for choice in dict.fromkeys(wanted) if choice != main]
         candidates = [self.candidate(base, choice) for choice in more]
-        return evaluate(
-            self, base, certifier, [Candidate.of_run(self, main, certifier.network, surrogate), *candidates]
-        )
+        first = Candidate.of_run(self, main, certifier.network, surrogate)
+        return evaluate(self, base, certifier, [first, *candidates], votes)
 
     def candidate(self, base: nn.Module, choice: SurrogateChoice) -> Candidate:
         """Train another surrogate, of the base classifier's architecture."""

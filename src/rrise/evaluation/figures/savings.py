@@ -10,7 +10,7 @@ from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, datasets_of, main_series
 from rrise.evaluation.figures.style import INK, PAPER, empty_figure, legend_below
 from rrise.evaluation.numbers import count_text
-from rrise.evaluation.outcomes import JENSEN_SHANNON, RRISE
+from rrise.evaluation.outcomes import JENSEN_SHANNON, RRISE, SURROGATES
 from rrise.files import Json
 
 _PASSES = Panel("mean_passes", "Forward passes per certificate, on average", "", count_text)
@@ -92,7 +92,8 @@ def draw_savings(
         words = "never" if break_even is None else f"{break_even:,}"
         right = axes.get_xlim()[1]
         style = one.look.line()
-        axes.plot([0, right], [-cost / scale, (slope * right - cost) / scale], **(style | {"marker": ""}))
+        saved = costs.savings([0, right], round(cost), 0.0, slope) / scale
+        axes.plot([0, right], saved, **(style | {"marker": ""}))
         axes.plot([], [], label=f"{one.name}: {words}" if long else words, **style)
         if break_even is not None and break_even <= right:
             point = style | {"markersize": 8, "markeredgecolor": PAPER, "markeredgewidth": 0.8}
@@ -120,7 +121,7 @@ def _lines(
     if own is None:
         return []
     offline = sum(part.mean for part in parts if part is not None)
-    voting = [one for one in series if one.method not in (RRISE, JENSEN_SHANNON)]
+    voting = [one for one in series if one.method not in SURROGATES]
     spreads = [(one, one.spread(dataset, "mean_passes")) for one in voting]
     return [(one, offline, spread.mean - own.mean) for one, spread in spreads if spread is not None]
 
