@@ -23,6 +23,16 @@ def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator
         yield lambda amount: progress.advance(task, amount)
 
 
+def both(first: OnProgress, second: OnProgress) -> OnProgress:
+    """Return what calls two functions that hear of progress."""
+
+    def advance(amount: int) -> None:
+        first(amount)
+        second(amount)
+
+    return advance
+
+
 @contextmanager
 def vote_bar(console: Console, what: str, passes: int, shards: int) -> VoteProgress:
     """Show a bar of passes and of stored shards, and give the two functions that advance it."""

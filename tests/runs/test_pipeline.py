@@ -155,8 +155,16 @@ def test_it_stops_where_it_is_told_to(copied: Path, tmp_path: Path) -> None:
     assert {path.name for path in (folder / "votes").iterdir()} == {"train"}
     assert (folder / "surrogate" / "model.json").exists()
     assert not (folder / "certifier").exists()
-    with pytest.raises(ValueError, match="expected until out of base, surrogate; got 'votes'"):
-        run_recipe(folder, few, quiet, until="votes")
+    assert run_recipe(folder, few, quiet, until="votes") is None
+    assert {path.name for path in (folder / "votes").iterdir()} == {
+        "train",
+        "calibration",
+        "test",
+        "test-selection",
+    }
+    assert not (folder / "certifier").exists()
+    with pytest.raises(ValueError, match="expected until out of base, votes, surrogate; got 'vote'"):
+        run_recipe(folder, few, quiet, until="vote")
 
 
 KILLED = """

@@ -44,6 +44,9 @@ def run(
     out: Out = None,
     data_root: DataRoot = None,
     device: Device = None,
+    until: Annotated[
+        str | None, typer.Option(help="Stop after base, votes or surrogate.", show_default="the report")
+    ] = None,
     fresh: Fresh = False,
     tensorboard: TensorBoard = False,
 ) -> None:
@@ -58,6 +61,7 @@ def run(
         out,
         data_root=data_root,
         device=device,
+        until=until,
         fresh=fresh,
         tensorboard=tensorboard,
     )

@@ -18,7 +18,7 @@ from rrise.files import Json, read_json, sha256_of_file
 from rrise.models.fingerprint import fingerprint
 from rrise.models.precision import at_precision
 from rrise.runs.choices import SurrogateChoice
-from rrise.runs.evidence import Reported, seconds_per_pass, stored_predictions
+from rrise.runs.evidence import Reported, collect_reported, seconds_per_pass, stored_predictions
 from rrise.runs.run import Run, identity_of
 from rrise.statistics import conformal_share, exact_level, level_text, smallest_calibration_size
 from rrise.training.surrogate import Surrogate
@@ -102,9 +102,10 @@ class _Evaluator:
         self.calibration_votes = calibration_votes
         self.base = at_precision(base, certifier.smoothing.precision)
         self.candidates = candidates
-        self.reported = Reported(run, self.recipe.evaluation.protocol or self.recipe.data.protocol)
-        self.votes: StoredVotes = self._votes_of("votes", self.recipe.votes.test, base)
-        self.selection: StoredVotes = self._votes_of("selection", self.recipe.votes.selection, base)
+        self.reported = Reported(run)
+        stores = collect_reported(run, base)
+        self.votes = self._votes_of("test", stores["votes"])
+        self.selection = self._votes_of("test-selection", stores["selection"])
         self.reference = self.votes.votes(self.votes.length)
         self.labels = self.reported.pick(
             run.data.labels("test").numpy(), run.data.labels("calibration").numpy()
@@ -155,19 +156,11 @@ class _Evaluator:
             )
         yield from voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
 
-    def _votes_of(self, purpose: str, n: int, base: nn.Module) -> StoredVotes:
-        """Return votes of the reported inputs; calibration inputs that are among them get votes of their own.
-
-        Those that calibrated the surrogate would not do for judging it.
-        """
-        name = "test" if purpose == "votes" else f"test-{purpose}"
-        test = read_sequence(self.run.folder / "votes" / name)
-        if self.reported.only_test_inputs:
-            return self.reported.votes(test, test)
-        purpose = "reported" if purpose == "votes" else f"reported-{purpose}"
-        self.run.votes("calibration", base, n, purpose=purpose)
-        more = read_sequence(self.run.folder / "votes" / f"calibration-{purpose}")
-        return self.reported.votes(test, more)
+    def _votes_of(self, tests: str, others: str) -> StoredVotes:
+        """Return the votes of the reported inputs: of the test inputs and, among them, calibration inputs."""
+        names = dict.fromkeys((tests, others))
+        found = {name: read_sequence(self.run.folder / "votes" / name) for name in names}
+        return self.reported.votes(found[tests], found[others])
 
     def _timed(self, outcomes: list[Outcome]) -> list[Outcome]:
         sample = self.run.data.inputs("test").shard(0)[:_TIMED_INPUTS]

@@ -66,13 +66,13 @@ def _predict(run: Run, split: str, network: nn.Module) -> Predictions:
 class Reported:
     """The inputs that an evaluation reports on, in the order of the dataset.
 
-    "held-out" leaves the calibration inputs out, "paper" includes them; the run may have collected the
-    votes of its test inputs either way.
+    Protocol "held-out" leaves the calibration inputs out, "paper" includes them; the run may have collected
+    the votes of its test inputs either way.
     """
 
-    def __init__(self, run: Run, protocol: str) -> None:
+    def __init__(self, run: Run) -> None:
         splits = run.data.splits
-        self.protocol = protocol
+        self.protocol = protocol = run.recipe.evaluation.protocol or run.recipe.data.protocol
         both = np.concatenate([splits.test, splits.calibration])
         wanted = np.setdiff1d(splits.test, splits.calibration)
         if protocol == "paper":
@@ -113,6 +113,20 @@ class Reported:
             test.stream if self.only_test_inputs else None,
             self.pick(test.digests, calibration.digests),
         )
+
+
+def collect_reported(run: Run, base: nn.Module) -> dict[str, str]:
+    """Collect votes of their own for calibration inputs that are reported on, and name the stores.
+
+    Those that calibrated the surrogate would not do for judging it. Where only test inputs are reported on,
+    theirs do: the stores are those of the test inputs.
+    """
+    if Reported(run).only_test_inputs:
+        return {"votes": "test", "selection": "test-selection"}
+    budgets = {"reported-selection": run.recipe.votes.selection, "reported": run.recipe.votes.test}
+    for purpose, n in budgets.items():
+        run.votes("calibration", base, n, purpose=purpose)
+    return {"votes": "calibration-reported", "selection": "calibration-reported-selection"}
 
 
 def seconds_per_pass(networks: dict[str, nn.Module], inputs: torch.Tensor) -> dict[str, float]:

@@ -20,6 +20,7 @@ from rrise.models.folder import load_model
 from rrise.runs.choices import SurrogateChoice
 from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
+from rrise.runs.evidence import collect_reported
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
 from rrise.runs.recipe import Recipe, SurrogateSettings
 from rrise.runs.run import Run, identity_of, what_matters
@@ -34,7 +35,7 @@ from rrise.training.team import join_team, started_by_torchrun
 from rrise.votes.array import Votes
 from rrise.votes.reading import read_votes
 
-UNTIL = ("base", "surrogate")
+UNTIL = ("base", "votes", "surrogate")
 
 
 def run_recipe(
@@ -50,9 +51,9 @@ def run_recipe(
 ) -> Evaluation | None:
     """Run a recipe in a folder, or go on there, and return what the report shows.
 
-    `until` stops after the base classifier or the surrogate and returns None. Steps that are up to date
-    are not done again; a step that was killed goes on where it was. Of the processes that `torchrun`
-    starts, the first does everything and the others train with it.
+    `until` stops after the base classifier, all votes or the surrogate, and returns None. Steps that are
+    up to date are not done again; a step that was killed goes on where it was. Of the processes that
+    `torchrun` starts, the first does everything and the others train with it.
     """
     if until is not None and until not in UNTIL:
         raise SettingError(
@@ -60,7 +61,7 @@ def run_recipe(
         )
     if tensorboard:
         check_tensorboard()
-    if until is None and started_by_torchrun():
+    if until in (None, "votes") and started_by_torchrun():
         raise SettingError("torchrun is for rrise train-base and rrise train-surrogate alone")
     team, chosen = join_team(choose_device(device))
     pipeline = Pipeline(
@@ -91,14 +92,16 @@ class Pipeline(Run):
         base = self.base()
         if until == "base":
             return None
-        budgets = self.recipe.votes
-        surrogate = self.surrogate(base, self.targets(base), self.recipe.surrogate)
+        targets = self.targets(base)
+        if until == "votes":
+            self.votes_to_certify(base)
+            collect_reported(self, base)
+            return None
+        surrogate = self.surrogate(base, targets, self.recipe.surrogate)
         if until == "surrogate":
             return None
-        votes = {"calibration": self.votes("calibration", base, budgets.calibration)}
+        votes = self.votes_to_certify(base)
         certifier = self.certifier(base, surrogate, votes["calibration"])
-        votes["test-selection"] = self.votes("test", base, budgets.selection, purpose="selection")
-        votes["test"] = self.votes("test", base, budgets.test)
         return self.evaluation(base, certifier, surrogate, votes)
 
     def base(self) -> nn.Module:
@@ -144,6 +147,15 @@ class Pipeline(Run):
         return _together(
             [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
         )
+
+    def votes_to_certify(self, base: nn.Module) -> dict[str, Votes]:
+        """Return the votes of the calibration and the test inputs, by the names of their stores."""
+        budgets = self.recipe.votes
+        return {
+            "calibration": self.votes("calibration", base, budgets.calibration),
+            "test-selection": self.votes("test", base, budgets.selection, purpose="selection"),
+            "test": self.votes("test", base, budgets.test),
+        }
 
     def start_of_surrogate(self, s: SurrogateSettings) -> tuple[Network, nn.Module | None]:
         """Return the surrogate's architecture, and a network with random weights if it starts from one."""

@@ -17,8 +17,9 @@ from rrise.data.augmentation import Augmentation
 from rrise.errors import RriseError, SettingError
 from rrise.files import Json, read_signed_json
 from rrise.models.precision import at_precision
-from rrise.progress import progress_bar
+from rrise.progress import both, progress_bar
 from rrise.runs.data import RunData
+from rrise.runs.journal import Journal
 from rrise.runs.networks import weights_checksum
 from rrise.runs.recipe import Recipe
 from rrise.runs.steps import MANIFEST, remove, run_step
@@ -54,6 +55,7 @@ class Run:
     ) -> None:
         self.folder, self.recipe, self.console, self.device = folder, recipe, console, device
         self.team = team or Team()
+        self.journal = Journal(folder, device)
         self.tensorboard = folder / "tensorboard" if tensorboard else None
         self._check_names()
         self.data = RunData(recipe.data, data_root)
@@ -91,20 +93,27 @@ class Run:
         except RriseError as difference:
             self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
             remove(folder)
-        if store.finished():
+        missing = sum(store.passes_of(index) for index in store.missing())
+        if not missing:
             self.console.print(f"[dim]votes/{name}: up to date")
             return store.collect()
-        with progress_bar(self.console, f"votes of {name}", n * len(store.inputs), "passes") as advance:
-            return store.collect(on_progress=advance)
+        total = n * len(store.inputs)
+        with (
+            self.journal.entry(f"votes/{name}", "passes") as count,
+            progress_bar(self.console, f"votes of {name}", total, "passes") as advance,
+        ):
+            count(missing - total)  # progress begins with what is there
+            return store.collect(on_progress=both(advance, count))
 
     @contextmanager
     def training(self, step: str, epochs: int) -> Iterator[dict[str, Any]]:
         """Give what a training calls as it goes: a progress bar, and a log for TensorBoard."""
         with (
+            self.journal.entry(step, "epochs") as count,
             progress_bar(self.console, f"training the {step}", epochs, "epochs") as advance,
             epoch_log(self.tensorboard, step) as log,
         ):
-            yield {"on_progress": advance, "on_epoch": log}
+            yield {"on_progress": both(advance, count), "on_epoch": log}
 
     def made_from(self, *splits: str) -> Json:
         """Return what a step's manifest says of the inputs it uses."""

@@ -26,6 +26,7 @@ CONTENTS = (
     "predictions",
     "evaluation",
     "tensorboard",
+    "journal.jsonl",
     RECIPE,
 )
 """What a run consists of. The recipe, by which a run folder is known, comes last: it is removed last."""

@@ -1,0 +1,64 @@
+"""The journal of a run: what each step took, in how many pieces, on which machine."""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from rrise.files import Json
+
+JOURNAL = "journal.jsonl"
+
+
+class Journal:
+    """Lines of JSON in a run folder, one for each piece of work, written also when it was interrupted."""
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        self.path = folder / JOURNAL
+        self._hardware = _name_of(device)
+
+    @contextmanager
+    def entry(self, step: str, unit: str = "") -> Iterator[Callable[[int], None]]:
+        """Note what is done inside; the function given counts it, in passes or epochs.
+
+        `finished` is False of work that was interrupted: the next entry of the step goes on from there.
+        """
+        start, done, finished = time.perf_counter(), 0, False
+
+        def count(amount: int) -> None:
+            nonlocal done
+            done += amount
+
+        try:
+            yield count
+            finished = True
+        finally:
+            line = {
+                "step": step,
+                "seconds": round(time.perf_counter() - start, 3),
+                **({unit: done} if unit else {}),
+                "finished": finished,
+                "hardware": self._hardware,
+                "torch": torch.__version__,
+                "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            }
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def read_journal(folder: Path) -> list[Json]:
+    """Return the entries of a run's journal, in the order of the work; none where there is no journal."""
+    path = folder / JOURNAL
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _name_of(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} threads of {platform.machine()}"
