@@ -33,7 +33,7 @@ from rrise.models.catalogue import build_model
 from rrise.models.evaluation_mode import evaluating
 from rrise.models.precision import PRECISIONS, matrix_products
 from rrise.votes.engine import Execution, VoteEngine
-from rrise.votes.inputs import ShardedInputs
+from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.plan import VotePlan
 from rrise.votes.storage import storage_at
 from rrise.votes.store import VoteStore
@@ -180,7 +180,7 @@ def measure(name: str, precision: str, device: str, seconds: float) -> dict[str,
 def rounding(base: nn.Module, images: torch.Tensor, engine: VoteEngine, n: int) -> dict[str, float]:
     """Return the share of answers that change with compiling, and with half the batch size."""
     plan = VotePlan(SIGMA, n, 0, precision=engine.plan.precision)
-    shard = [(0, images, "rounding")]
+    shard = [ShardInputs(0, images, "rounding")]
 
     def answers(execution: Execution) -> np.ndarray:
         return next(iter(VoteEngine(base, plan, images, execution).answers(shard)))[1]

@@ -177,3 +177,28 @@ def test_torchvision_and_timm_import_beside_any_torch() -> None:
 def test_unknown_architecture_is_named() -> None:
     with pytest.raises(ValueError, match=r"an architecture out of small-convnet, .*; got 'vgg'"):
         build_model("vgg", seed=0)
+
+
+def test_a_built_architecture_has_the_same_fingerprint_where_libraries_describe_it_in_other_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = fingerprint(build_model("small-convnet", seed=1, classes=3))
+    monkeypatch.setattr(torch.nn.Conv2d, "extra_repr", lambda _: "another version's words")
+    again = build_model("small-convnet", seed=1, classes=3)
+    assert fingerprint(again) == before
+    assert fingerprint(copy.deepcopy(again)) == before
+    assert fingerprint(build_model("small-convnet", seed=2, classes=3)) != before
+    assert fingerprint(build_model("small-convnet", seed=1, classes=4)) != before
+
+
+def test_a_built_architecture_that_is_changed_has_another_fingerprint() -> None:
+    built = build_model("small-convnet", seed=1)
+    before = fingerprint(built)
+    layer = next(module for module in built.modules() if isinstance(module, torch.nn.Conv2d))
+    layer.padding_mode = "reflect"
+    changed = fingerprint(built)
+    assert changed != before
+    layer.padding_mode = "zeros"
+    assert fingerprint(built) == before
+    built.temperature = 2.0
+    assert fingerprint(built) not in {before, changed}

@@ -62,7 +62,7 @@ def test_head_training_is_the_same_with_and_without_cached_features(
     votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=50)
     cached = rrise.train_surrogate(base, uniform, votes, epochs=5)
     assert cached.training_passes == len(uniform)
-    monkeypatch.setattr("rrise.training.surrogate.features_before", lambda *_: None)
+    monkeypatch.setattr("rrise.training.features.features_before", lambda *_: None)
     plain = rrise.train_surrogate(base, uniform, votes, epochs=5)
     assert plain.training_passes > 3 * len(uniform)
     torch.testing.assert_close(cached.network.top.weight, plain.network.top.weight)

@@ -28,10 +28,10 @@ from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 folder, log = Path(sys.argv[1]), Path(sys.argv[2])
 start = engine.VoteEngine._start
-def logged(self, index, *rest):
+def logged(self, shard, *rest):
     with log.open("a") as file:
-        file.write(f"{{index}}\\n")
-    return start(self, index, *rest)
+        file.write(f"{{shard.index}}\\n")
+    return start(self, shard, *rest)
 engine.VoteEngine._start = logged
 torch.set_num_threads(1)
 images = torch.rand({SHARD * SHARDS - 5}, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -75,6 +75,18 @@ def test_killed_and_continued_gives_the_same_bytes(tmp_path: Path) -> None:
     assert _collecting(folder, log, n).wait(timeout=60) == 0
     assert _shards(folder) == _reference(tmp_path / "reference", n)
     assert {name: (folder / name).stat().st_mtime_ns for name in kept} == kept
+
+
+def test_killed_while_it_grows_and_continued_gives_the_same_bytes(tmp_path: Path) -> None:
+    folder, log = tmp_path / "votes", tmp_path / "log"
+    begun = _reference(folder, 100)
+    process = _collecting(folder, log, 500)
+    _wait_for(lambda: sum(content != begun[name] for name, content in _shards(folder).items()) >= 2, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 2 <= sum(content != begun[name] for name, content in _shards(folder).items()) < SHARDS
+    assert _collecting(folder, log, 500).wait(timeout=60) == 0
+    assert _shards(folder) == _reference(tmp_path / "reference", 500)
 
 
 @pytest.mark.slow
@@ -165,6 +177,18 @@ class TestRay:
         seen = []
         with ray_backend(store, Cluster(workers=2), batch_size=640, compiled=False) as backend:
             votes = store.collect(backend=backend, on_progress=seen.append)
+        assert sum(seen) == len(votes) * 500
+        assert _shards(store.storage.folder) == _reference(tmp_path / "reference", 500)
+
+    @pytest.mark.usefixtures("ray")
+    def test_workers_go_on_where_a_smaller_collection_ended(self, store, tmp_path: Path) -> None:
+        from rrise.votes.ray_backend import Cluster, ray_backend
+
+        _reference(store.storage.folder, 200)
+        seen = []
+        with ray_backend(store, Cluster(workers=2), batch_size=640, compiled=False) as backend:
+            votes = store.collect(backend=backend, on_progress=seen.append)
+        assert seen[0] == len(votes) * 200
         assert sum(seen) == len(votes) * 500
         assert _shards(store.storage.folder) == _reference(tmp_path / "reference", 500)
 

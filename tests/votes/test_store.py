@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rrise
-from rrise.files import sha256_of_json, signed_json_bytes, write_signed_json
+from rrise.files import signed_json_bytes, write_signed_json
 from rrise.models.catalogue import build_model
 from rrise.votes.array import Smoothing
 from rrise.votes.engine import Execution, VoteEngine
@@ -71,7 +71,7 @@ def test_a_flipped_byte_is_never_read_as_votes(store: VoteStore, position: int) 
     ("plan", "field"),
     [
         (VotePlan(0.5, 200, 5, "train"), "sigma"),
-        (VotePlan(0.25, 300, 5, "train"), "n"),
+        (VotePlan(0.25, 100, 5, "train"), "n"),
         (VotePlan(0.25, 200, 6, "train"), "seed"),
         (VotePlan(0.25, 200, 5, "test"), "split"),
         (VotePlan(0.25, 200, 5, "train", None), "input_range"),
@@ -283,7 +283,7 @@ def test_a_large_store_is_read_in_about_a_second(tmp_path: Path) -> None:
     digests = [bytes([row] * 12) for row in range(SHARD)]
     for index in range(-(-inputs // SHARD)):
         rows = min(SHARD, inputs - index * SHARD)
-        place = Place(sha256_of_json(manifest), index, rows, n)
+        place = Place(manifest, index)
         (tmp_path / place.name).write_bytes(write_shard(place, answers[:rows], classes, digests[:rows]))
     seconds = []
     for _ in range(3):

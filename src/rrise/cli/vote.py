@@ -146,7 +146,7 @@ def _print_estimate(console: Console, estimate: Any, store: Any) -> None:
     from datetime import timedelta
 
     table = Table(show_header=False)
-    left = sum(store.passes_of(index) for index in store.missing())
+    left = store.passes_missing()
     seconds = left / estimate.passes_per_second
     execution = estimate.execution
     for name, value in (

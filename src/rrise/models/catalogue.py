@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from rrise.errors import InputError, MismatchError, RriseError, SettingError, did_you_mean
+from rrise.models.fingerprint import mark_as_built
 from rrise.torchvision_import import import_torchvision
 
 
@@ -124,7 +125,8 @@ def build_model(name: str, *, seed: int, **options: Any) -> nn.Module:
     `package.module:name` of a module, or of a function or class that makes one from the options.
     """
     if name.startswith(TIMM):
-        return _seeded(partial(_of_timm, name.removeprefix(TIMM)), name, seed, options)
+        module = _seeded(partial(_of_timm, name.removeprefix(TIMM)), name, seed, options)
+        return mark_as_built(module, name, options)
     if ":" in name:
         return _seeded(partial(_imported, name), name, seed, options)
     if name not in _ARCHITECTURES:
@@ -133,7 +135,7 @@ def build_model(name: str, *, seed: int, **options: Any) -> nn.Module:
             f"expected an architecture out of {known}, timm:NAME or package.module:name; got {name!r}"
             f"{did_you_mean(name, _ARCHITECTURES)}"
         )
-    return _seeded(_ARCHITECTURES[name], name, seed, options)
+    return mark_as_built(_seeded(_ARCHITECTURES[name], name, seed, options), name, options)
 
 
 def _of_timm(

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import json
 import types
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from rrise.files import Json
 from rrise.models.evaluation_mode import check_module, evaluating, logits_of, precision_of, uncompiled
+
+_BUILT = "_rrise_built"
 
 
 def fingerprint(module: nn.Module) -> str:
@@ -18,7 +22,9 @@ def fingerprint(module: nn.Module) -> str:
 
     It covers every submodule's class name and public attributes (numbers, texts, arrays, containers of
     them, functions by name) and every parameter and buffer; it cannot see the Python code of a `forward` or
-    into objects of other types. It does not depend on the device or on training mode.
+    into objects of other types. It does not depend on the device or on training mode. For the layers of an
+    architecture that was built by name, and not changed since, name and options stand: versions of libraries
+    describe the same layers in different words.
 
     >>> layer = nn.Linear(2, 2)
     >>> before = fingerprint(layer)
@@ -30,14 +36,37 @@ def fingerprint(module: nn.Module) -> str:
     check_module(module, "classifier")
     module = uncompiled(module)
     digest = hashlib.sha256(f"precision {precision_of(module)}\n".encode())
+    layers, built = _layers(module), vars(module).get(_BUILT)
+    digest.update((built.name if built is not None and built.layers == layers else layers).encode())
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        digest.update(f"weight {name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor_bytes(tensor))
+    return digest.hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Built:
+    """What a module was built as, and the layers it had then."""
+
+    name: str
+    layers: str
+
+
+def mark_as_built(module: nn.Module, architecture: str, options: Json) -> nn.Module:
+    """Note on a new module which architecture it is, and with which options; copies of it keep the note."""
+    name = f"architecture {architecture} {json.dumps(options, sort_keys=True, default=repr)}\n"
+    vars(module)[_BUILT] = _Built(name, _layers(module))
+    return module
+
+
+def _layers(module: nn.Module) -> str:
+    """Return a SHA-256 over what the layers are, without their weights."""
+    digest = hashlib.sha256()
     for name, part in module.named_modules():
         digest.update(f"layer {name} {type(part).__name__} {part.extra_repr()}\n".encode())
         for attribute, value in sorted(vars(part).items()):
             if not attribute.startswith("_") and attribute != "training":
                 digest.update(f"attribute {attribute} ".encode() + _content(value) + b"\n")
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        digest.update(f"weight {name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor_bytes(tensor))
     return digest.hexdigest()
 
 

@@ -104,8 +104,8 @@ class _Evaluator:
         self.candidates = candidates
         self.reported = Reported(run)
         stores = collect_reported(run, base)
-        self.votes = self._votes_of("test", stores["votes"])
-        self.selection = self._votes_of("test-selection", stores["selection"])
+        self.votes = self._votes_of("test", stores["votes"], self.recipe.votes.test)
+        self.selection = self._votes_of("test-selection", stores["selection"], self.recipe.votes.selection)
         self.reference = self.votes.votes(self.votes.length)
         self.labels = self.reported.pick(
             run.data.labels("test").numpy(), run.data.labels("calibration").numpy()
@@ -156,10 +156,10 @@ class _Evaluator:
             )
         yield from voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
 
-    def _votes_of(self, tests: str, others: str) -> StoredVotes:
+    def _votes_of(self, tests: str, others: str, n: int) -> StoredVotes:
         """Return the votes of the reported inputs: of the test inputs and, among them, calibration inputs."""
         names = dict.fromkeys((tests, others))
-        found = {name: read_sequence(self.run.folder / "votes" / name) for name in names}
+        found = {name: read_sequence(self.run.folder / "votes" / name, n) for name in names}
         return self.reported.votes(found[tests], found[others])
 
     def _timed(self, outcomes: list[Outcome]) -> list[Outcome]:

@@ -14,8 +14,9 @@ from torch import nn
 
 from rrise._version import __version__
 from rrise.data.augmentation import Augmentation
-from rrise.errors import RriseError, SettingError
+from rrise.errors import FolderError, RriseError, SettingError
 from rrise.files import Json, read_signed_json
+from rrise.models.evaluation_mode import device_of
 from rrise.models.precision import at_precision
 from rrise.progress import both, progress_bar
 from rrise.runs.data import RunData
@@ -82,21 +83,30 @@ class Run:
         return VotePlan(votes.sigma, n, votes.seed, name, precision=votes.precision)
 
     def votes(self, split: str, base: nn.Module, n: int, purpose: str = "votes") -> Votes:
-        """Collect the votes of a split, or read them."""
+        """Collect the votes of a split, or read them: where more are stored, the first `n`.
+
+        Those of another device are used where they are all there, and never mixed with others.
+        """
         name = split if purpose == "votes" else f"{split}-{purpose}"
-        folder = self.folder / "votes" / name
-        store = VoteStore(folder, base, self.data.inputs(split), self.plan(name, n))
+        store = self._vote_store(name, split, base, n)
         if self.team.size > 1:
             return _of_one_process(store, name)
-        try:
-            store.prepare()
-        except RriseError as difference:
-            self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
-            remove(folder)
-        missing = sum(store.passes_of(index) for index in store.missing())
+        there, here = store.manifest["device"], device_of(base).type
+        if there == here:
+            self._remove_others(store, name)
+        stored = store.found().get("n", n)
+        if stored > n:
+            self.console.print(f"[dim]votes/{name}: the first {n} of the {stored} that are stored")
+        missing = store.passes_missing()
         if not missing:
-            self.console.print(f"[dim]votes/{name}: up to date")
+            where = "" if there == here else f", collected on {there}"
+            self.console.print(f"[dim]votes/{name}: up to date{where}")
             return store.collect()
+        if there != here:
+            raise FolderError(
+                f"the votes in {store.storage} were begun on {there} and are not finished; votes taken on "
+                f"{here} round differently: go on on {there}, or remove that folder (--fresh removes all)"
+            )
         total = n * len(store.inputs)
         with (
             self.journal.entry(f"votes/{name}", "passes") as count,
@@ -104,6 +114,24 @@ class Run:
         ):
             count(missing - total)  # progress begins with what is there
             return store.collect(on_progress=both(advance, count))
+
+    def _vote_store(self, name: str, split: str, base: nn.Module, n: int) -> VoteStore:
+        """Return the store of a collection, for the device on which votes were begun that are there."""
+        location = self.folder / "votes" / name
+        store = VoteStore(location, base, self.data.inputs(split), self.plan(name, n), part=True)
+        with suppress(FolderError):  # a damaged manifest names no device
+            found = store.found()
+            if "device" in found and found.keys() <= {"device", "n"}:
+                return VoteStore(location, base, store.inputs, store.plan, found["device"], part=True)
+        return store
+
+    def _remove_others(self, store: VoteStore, name: str) -> None:
+        """Remove a collection of other votes, or one whose manifest is damaged."""
+        try:
+            store.check()
+        except RriseError as difference:
+            self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
+            remove(self.folder / "votes" / name)
 
     @contextmanager
     def training(self, step: str, epochs: int) -> Iterator[dict[str, Any]]:
@@ -113,7 +141,13 @@ class Run:
             progress_bar(self.console, f"training the {step}", epochs, "epochs") as advance,
             epoch_log(self.tensorboard, step) as log,
         ):
-            yield {"on_progress": both(advance, count), "on_epoch": log}
+
+            def on_epoch(epoch: int, measured: dict[str, float]) -> None:
+                count(1)
+                if log is not None:
+                    log(epoch, measured)
+
+            yield {"on_progress": advance, "on_epoch": on_epoch}
 
     def made_from(self, *splits: str) -> Json:
         """Return what a step's manifest says of the inputs it uses."""

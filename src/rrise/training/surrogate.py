@@ -13,11 +13,12 @@ from rrise.data.inputs import InputRange, check_input_range
 from rrise.data.pool import Pool
 from rrise.data.splits import stratified_holdout
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
-from rrise.models.head import features_before, find_head
+from rrise.models.head import find_head
 from rrise.models.precision import identity_at
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint
+from rrise.training.features import Features
 from rrise.training.loop import OnEpoch, Task, train
 from rrise.training.objectives import measurements, objective_by_name
 from rrise.training.settings import TrainingHistory, TrainingSettings
@@ -26,8 +27,6 @@ from rrise.training.team import Team
 from rrise.training.trainee import Trainee
 from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
 from rrise.votes.inputs import ShardedInputs
-
-_FEATURE_BATCH = 128
 
 
 class Surrogate(nn.Module):
@@ -89,6 +88,7 @@ def train_surrogate(
     mixed_precision: bool | None = None,
     checkpoint: Checkpoint | None = None,
     team: Team | None = None,
+    features: Features | None = None,
     on_progress: OnProgress | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Surrogate:
@@ -103,6 +103,9 @@ def train_surrogate(
 
     `objective="jensen-shannon"` is the offline surrogate of Bhardwaj et al. (2024) instead; it selects
     the epoch with the highest certified accuracy at face value, for which it takes `labels` if given.
+
+    `features` keeps what enters the head, so that the next surrogate of the same network and inputs need not
+    compute it again.
     """
     check_strategy(strategy)
     loss, select_by = objective_by_name(objective)
@@ -135,7 +138,13 @@ def train_surrogate(
     truth = None if labels is None else torch.as_tensor(labels).to(device)[held_out]
 
     pool = Pool(images, input_range=limits, device=device, dtype=precision_of(student))
-    trained, part, source = _trainable(student, pool, classes, strategy, head)
+    trained, part = list(student.parameters()), student
+    source: Pool | torch.Tensor = pool
+    if strategy == "head":
+        final = find_head(student, classes, head)
+        trained, part, source = _head_alone(student, final, pool, inputs, features or Features())
+    else:
+        student.requires_grad_(True)
     trainee = Trainee(part, loss, settings, team)
 
     def examples(batch: torch.Tensor, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -176,25 +185,20 @@ def _smoothed(base: nn.Module, inputs: ShardedInputs, votes: Any) -> tuple[Smoot
     return smoothing, found
 
 
-def _trainable(
-    network: nn.Module, pool: Pool, classes: int, strategy: str, head_name: str | None
+def _head_alone(
+    network: nn.Module, head: nn.Module, pool: Pool, inputs: ShardedInputs, features: Features
 ) -> tuple[list[nn.Parameter], nn.Module, Pool | torch.Tensor]:
-    """Return the weights to train, the part of the network to train them through, and what enters it.
+    """Return the head's weights, the part of the network to train them through, and what enters that part.
 
-    For the head alone these are the head and the features that enter it, where the network allows it.
+    These are the head and its features, where the network allows it, else the network and its inputs.
     """
-    network.requires_grad_(True)
-    if strategy != "head":
-        return list(network.parameters()), network, pool
-    head = find_head(network, classes, head_name)
     network.requires_grad_(False)
     network.eval()
-    everything = torch.arange(len(pool), device=device_of(network))
-    features = features_before(network, head, (pool[part] for part in everything.split(_FEATURE_BATCH)))
+    entering = features.before(network, head, pool, inputs.fingerprint)
     head.requires_grad_(True)
-    if features is None:
+    if entering is None:
         return list(head.parameters()), network, pool
-    return list(head.parameters()), head, features
+    return list(head.parameters()), head, entering
 
 
 def surrogate_probabilities(module: nn.Module, inputs: torch.Tensor, batch_size: int) -> np.ndarray[Any, Any]:

@@ -41,7 +41,7 @@ from rrise.votes.plan import SHARD, VotePlan, whole_number
 _NAN = -1
 
 Answers = NDArray[Any]
-"""The class of every noisy copy, `[inputs, n]`, in the order of the draws; the smallest integer type."""
+"""The class of every noisy copy, `[inputs, draws]`, in the order of the draws; the smallest integer type."""
 Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -112,7 +112,7 @@ class VoteEngine:
     def try_batch(self, sample: torch.Tensor) -> None:
         """Compute one batch and wait for it; the answers are of no use."""
         with self._computing():
-            self._step(*self._arguments(sample[:SHARD], 0)).sum().item()
+            self._step(*self._arguments(ShardInputs(0, sample[:SHARD], ""))).sum().item()
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -122,15 +122,15 @@ class VoteEngine:
     def answers(
         self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Vote on shards, and yield number and answers of each in their order.
+        """Vote on shards, and yield number and answers `[inputs, n - drawn]` of each in their order.
 
         On a GPU a shard is started before the one ahead of it is handed out, so that it never waits for
         the host.
         """
         started: deque[_Shard] = deque()
-        for index, inputs, content in shards:
+        for shard in shards:
             with self._voting():
-                started.append(self._start(index, inputs, content, on_progress))
+                started.append(self._start(shard, on_progress))
             if self.device.type == "cpu" or len(started) > 1:
                 yield self._finish(started.popleft())
         while started:
@@ -143,13 +143,12 @@ class VoteEngine:
 
         These are the answers that the whole shard has there.
         """
-        index, inputs, content = shard
-        held, key, *_ = self._arguments(inputs, self.plan.shard_seed(index, content))
+        held, key, *_ = self._arguments(shard)
         pairs = [torch.from_numpy(numbers).to(self.device) for numbers in (draw, owner)]
         batches = zip(*(numbers.split(self.execution.batch_size) for numbers in pairs), strict=True)
         with self._voting():
             answers = torch.cat([self._classified(self._copies(held, key, *batch)) for batch in batches])
-        return self._checked(answers.cpu().numpy(), index * SHARD + owner)
+        return self._checked(answers.cpu().numpy(), shard.index * SHARD + owner)
 
     @contextmanager
     def _voting(self) -> Iterator[None]:
@@ -163,11 +162,9 @@ class VoteEngine:
                 f"{self.device}: give a smaller batch size"
             ) from error
 
-    def _start(
-        self, index: int, inputs: torch.Tensor, content: str, on_progress: OnProgress | None
-    ) -> "_Shard":
-        total, size = len(inputs) * self.plan.n, self.execution.batch_size
-        arguments = self._arguments(inputs, self.plan.shard_seed(index, content))
+    def _start(self, shard: ShardInputs, on_progress: OnProgress | None) -> "_Shard":
+        total, size = len(shard.inputs) * (self.plan.n - shard.drawn), self.execution.batch_size
+        arguments = self._arguments(shard)
         kind = torch.int16 if self.classes <= torch.iinfo(torch.int16).max else torch.int32
         answers = torch.empty(-(-total // size) * size, dtype=kind, device=self.device)
         for first in range(0, total, size):
@@ -175,12 +172,12 @@ class VoteEngine:
             arguments[-1].add_(size)
             if on_progress is not None:
                 on_progress(min(size, total - first))
-        return _Shard(index, len(inputs), answers[:total])
+        return _Shard(shard.index, len(shard.inputs), answers[:total])
 
     def _finish(self, shard: "_Shard") -> tuple[int, Answers]:
-        """Return a shard's answers `[inputs, n]`."""
+        """Return a shard's number and answers."""
         owner = shard.index * SHARD + np.arange(shard.inputs)
-        return shard.index, self._checked(shard.fetch().reshape(self.plan.n, shard.inputs).T, owner)
+        return shard.index, self._checked(shard.fetch().reshape(-1, shard.inputs).T, owner)
 
     def _checked(self, answers: NDArray[Any], owner: NDArray[np.int64]) -> Answers:
         """Return answers, a row or an item for each `owner`; NaN is an error that names the input."""
@@ -192,13 +189,14 @@ class VoteEngine:
             raise InputError(f"the base classifier returned NaN for a noisy copy of input {index}")
         return np.ascontiguousarray(answers, dtype=np.min_scalar_type(self.classes - 1))
 
-    def _arguments(self, inputs: torch.Tensor, seed: int) -> tuple[torch.Tensor, ...]:
+    def _arguments(self, shard: ShardInputs) -> tuple[torch.Tensor, ...]:
         """Return a step's arguments: a shard's inputs, filled up; key; number of inputs; first sample."""
-        shape, pinned = (SHARD, *self.shape), self.device.type == "cuda"
+        inputs, shape, pinned = len(shard.inputs), (SHARD, *self.shape), self.device.type == "cuda"
         padded = torch.zeros(shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
-        padded[: len(inputs)] = inputs
-        count, start = (torch.full((), number, device=self.device) for number in (len(inputs), 0))
-        return padded.to(self.device, non_blocking=True), key_of(seed, self.device), count, start
+        padded[:inputs] = shard.inputs
+        key = key_of(self.plan.shard_seed(shard.index, shard.content), self.device)
+        count, start = (torch.full((), inputs * each, device=self.device) for each in (1, shard.drawn))
+        return padded.to(self.device, non_blocking=True), key, count, start
 
     def _noisy(
         self, inputs: torch.Tensor, key: torch.Tensor, count: torch.Tensor, start: torch.Tensor
@@ -229,7 +227,7 @@ class VoteEngine:
 
     def _compile(self, sample: torch.Tensor) -> Step | None:
         """Return the compiled function of one batch, or warn and return None where it cannot be trusted."""
-        arguments = self._arguments(sample[:SHARD], 0)
+        arguments = self._arguments(ShardInputs(0, sample[:SHARD], ""))
         self._eager(*arguments)
         module = uncompiled(self.module)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +12,15 @@ from rrise.data.inputs import InputRange, as_inputs, input_digests
 from rrise.errors import InputError
 from rrise.votes.plan import SHARD
 
-ShardInputs = tuple[int, torch.Tensor, str]
-"""A shard to vote on: its number, its inputs, and their fingerprint."""
+
+@dataclass(frozen=True, eq=False)
+class ShardInputs:
+    """A shard to vote on: its number, its inputs, their fingerprint, and how many draws it has already."""
+
+    index: int
+    inputs: torch.Tensor
+    content: str
+    drawn: int = 0
 
 
 class ShardedInputs:
@@ -55,7 +63,7 @@ class ShardedInputs:
                     f"some of the inputs from {index * SHARD} on are not what they were when they were first "
                     f"read: votes are of inputs that stay the same"
                 )
-            yield index, shard, self.content(index)
+            yield ShardInputs(index, shard, self.content(index))
 
     def shard_digests(self, index: int) -> list[bytes]:
         """Return the digests of a shard's inputs."""

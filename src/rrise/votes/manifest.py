@@ -37,9 +37,9 @@ class FoundManifest:
             )
 
 
-def write_manifest(storage: Storage, manifest: Json) -> None:
-    """Write the manifest of a new store."""
-    storage.write(MANIFEST, signed_json_bytes({"manifest": manifest, "versions": _versions()}))
+def write_manifest(storage: Storage, manifest: Json, versions: dict[str, str] | None = None) -> None:
+    """Write the manifest of a new store, or of one that goes on and was begun with these `versions`."""
+    storage.write(MANIFEST, signed_json_bytes({"manifest": manifest, "versions": versions or _versions()}))
 
 
 def read_manifest(storage: Storage) -> FoundManifest | None:
@@ -56,12 +56,28 @@ def read_manifest(storage: Storage) -> FoundManifest | None:
     return FoundManifest(manifest, found["versions"])
 
 
-def check_same_manifest(found: Json, wanted: Json, where: str) -> None:
-    """Refuse a store collected for something else, naming the first field that differs."""
-    for name, value in _flat(wanted).items():
-        other = _flat(found).get(name)
-        if other != value:
-            raise MismatchError(f"the votes in {where} have {name} = {other!r}, not {value!r}")
+def differences(found: Json, wanted: Json) -> Json:
+    """Return the fields in which a manifest differs from the one wanted, with what it has there.
+
+    >>> differences({"n": 100, "seed": 1, "smoothing": {"sigma": 0.5}}, {"n": 200, "seed": 1})
+    {'n': 100}
+    """
+    there = _flat(found)
+    return {name: there.get(name) for name, value in _flat(wanted).items() if there.get(name) != value}
+
+
+def check_manifest(found: Json, wanted: Json, where: str, *, part: bool) -> None:
+    """Refuse a store collected for something else, naming the field that matters most.
+
+    Fewer votes than wanted are the beginning; more are refused unless a `part` of them will do.
+    """
+    different = differences(found, wanted)
+    if not different or (different.keys() == {"n"} and (part or found["n"] < wanted["n"])):
+        return
+    name = min(different, key=("device", "n").__contains__)  # these two last
+    value = _flat(wanted)[name]
+    hint = f": read the first {value} with read_votes({where!r}, n={value})" if name == "n" else ""
+    raise MismatchError(f"the votes in {where} have {name} = {different[name]!r}, not {value!r}{hint}")
 
 
 def _flat(manifest: Json) -> Json:

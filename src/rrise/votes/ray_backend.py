@@ -111,14 +111,14 @@ class RayBackend:
         while True:
             while free and (shard := next(waiting, None)) is not None:
                 actor = free.popleft()
-                busy[actor.vote.remote(*shard)] = actor
+                busy[actor.vote.remote(shard)] = actor
             if not busy:
                 return
             for done in self._ray.wait(list(busy))[0]:
                 free.append(busy.pop(done))
                 index, answers = self._get(done)
                 if on_progress is not None:
-                    on_progress(len(answers) * self.plan.n)
+                    on_progress(answers.size)
                 yield index, answers
 
     def _get(self, reference: Any) -> Any:
@@ -148,8 +148,8 @@ class _Worker:
     def state(self) -> dict[str, Any]:
         return {"pid": os.getpid(), "compiled": self.engine.compiled}
 
-    def vote(self, index: int, inputs: torch.Tensor, content: str) -> tuple[int, Answers]:
-        return next(self.engine.answers([(index, inputs, content)]))
+    def vote(self, shard: ShardInputs) -> tuple[int, Answers]:
+        return next(self.engine.answers([shard]))
 
 
 def _choose(base: nn.Module, plan: VotePlan, sample: torch.Tensor, device: str, **wishes: Any) -> Execution:

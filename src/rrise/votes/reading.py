@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from rrise.errors import FolderError, SettingError
-from rrise.files import sha256_of_json
 from rrise.votes.array import Smoothing, Votes, count_answers
 from rrise.votes.manifest import MANIFEST, read_manifest
 from rrise.votes.plan import whole_number
@@ -25,8 +24,8 @@ def read_votes(location: Location, n: int | None = None) -> Votes:
     These are the votes that a collection for that `n` would have given.
     """
     found = _Collection(location, n)
-    part = found.n < found.all_n
-    shards = found.shards(lambda shard: _recounted(shard, found.n) if part else shard, answers=part)
+    part = found.n < found.manifest["n"]
+    shards = found.shards(lambda shard: first_votes(shard, found.n), answers=part)
     return counted(list(shards), found.smoothing, found.stream)
 
 
@@ -49,43 +48,50 @@ def read_sequence(location: Location, n: int | None = None) -> StoredVotes:
 
 
 class _Collection:
-    """A finished collection: what its manifest says, and its shards."""
+    """A collection that is finished as far as its first `n` votes: what its manifest says, and its shards."""
 
     def __init__(self, location: Location, n: int | None) -> None:
         self.storage = storage_at(location)
         found = read_manifest(self.storage)
         if found is None:
             raise FolderError(f"expected votes in {self.storage}, but there is no {MANIFEST}")
-        manifest = found.manifest
-        self.inputs, self.size, self.all_n = (int(manifest[name]) for name in ("inputs", "shard", "n"))
-        self.n = self.all_n if n is None else whole_number(n, "n")
-        if not 1 <= self.n <= self.all_n:
+        self.manifest = manifest = found.manifest
+        self.inputs = int(manifest["inputs"])
+        self.n = int(manifest["n"]) if n is None else whole_number(n, "n")
+        if not 1 <= self.n <= manifest["n"]:
             raise SettingError(
-                f"expected n from 1 to {self.all_n}, the number of votes in {self.storage}; got {n}"
+                f"expected n from 1 to {manifest['n']}, the number of votes in {self.storage}; got {n}"
             )
-        self.identity = sha256_of_json(manifest)
         self.smoothing = Smoothing.from_json(manifest["smoothing"])
         self.stream: tuple[int, str] = (manifest["seed"], manifest["split"])
 
     def shards(self, take: Callable[[Shard], Shard], *, answers: bool) -> Iterator[Shard]:
         """Read all shards in threads, and yield what is taken of them in their order."""
         with ThreadPoolExecutor() as threads:
-            indices = range(-(-self.inputs // self.size))
+            indices = range(-(-self.inputs // self.manifest["shard"]))
             yield from threads.map(lambda index: take(self._shard(index, answers)), indices)
 
     def _shard(self, index: int, answers: bool) -> Shard:
-        inputs = min(self.size, self.inputs - index * self.size)
-        place = Place(self.identity, index, inputs, self.all_n)
+        place = Place(self.manifest, index)
         shard = read_place(self.storage, place, answers=answers)
+        if shard is not None and shard.draws > self.n and not answers:
+            shard = read_place(self.storage, place, answers=True)
         if shard is None:
             raise FolderError(
                 f"the votes in {self.storage} are incomplete: {place.name} is missing or damaged"
             )
+        if shard.draws < self.n:
+            raise FolderError(
+                f"the votes in {self.storage} are incomplete: {place.name} has {shard.draws} of {self.n} for "
+                f"each input; collect the rest, or read the first with n={shard.draws}"
+            )
         return shard
 
 
-def _recounted(shard: Shard, n: int) -> Shard:
-    """Count the first `n` votes of a shard, and let its answers go."""
+def first_votes(shard: Shard, n: int) -> Shard:
+    """Return a shard with its first `n` votes counted and without its answers."""
+    if shard.draws == n:
+        return replace(shard, answers=None)
     assert shard.answers is not None
     return replace(shard, counts=count_answers(shard.answers[:, :n], shard.counts.shape[1]), answers=None)
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rrise.data.inputs import DIGEST_SIZE
+from rrise.files import Json, sha256_of_json
 from rrise.votes.array import count_answers
 from rrise.votes.engine import Answers
 
@@ -19,17 +20,29 @@ _COUNTS = ["votes", "input"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a shard belongs: the store's identity, the shard's number, how many inputs and draws it has."""
+    """Where a shard belongs: the manifest of its store, and the shard's number."""
 
-    store: str
+    manifest: Json
     index: int
-    inputs: int
-    n: int
 
     @property
     def name(self) -> str:
         """The name of the shard's file."""
         return f"shard-{self.index:05d}.parquet"
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the shard has; the last one may have fewer."""
+        inputs, size = int(self.manifest["inputs"]), int(self.manifest["shard"])
+        return min(size, inputs - self.index * size)
+
+    def identity(self, draws: int) -> str:
+        """Return what a shard of so many draws is marked with: a checksum of the manifest with that n.
+
+        Shards of the same inputs and noise thus differ in it by their draws alone, and the one with fewer is
+        the beginning of the other.
+        """
+        return sha256_of_json({**self.manifest, "n": draws})
 
 
 @dataclass(frozen=True)
@@ -40,12 +53,17 @@ class Shard:
     digests: NDArray[np.void]
     answers: Answers | None = None
 
+    @property
+    def draws(self) -> int:
+        """How many votes each input has."""
+        return int(self.counts[0].sum())
+
 
 def write_shard(place: Place, answers: Answers, classes: int, digests: list[bytes]) -> bytes:
     """Return the file of a shard; equal shards give equal bytes."""
     counts = count_answers(answers, classes).astype(np.int32)
     metadata = {
-        "store": place.store,
+        "store": place.identity(answers.shape[1]),
         "shard": str(place.index),
         "sha256": _checksum(counts, b"".join(digests)),
         "answers": answers.dtype.name,
@@ -73,29 +91,32 @@ def write_shard(place: Place, answers: Answers, classes: int, digests: list[byte
 def read_shard(place: Place, file: IO[bytes], *, answers: bool) -> Shard | None:
     """Return a shard, or None where it is damaged, or belongs to another store or place.
 
-    Answers are read and checked only if asked for; counts and digests are always checked.
+    It may have another number of draws than the store's n. Answers are read and checked only if asked for;
+    counts and digests are always checked.
     """
     try:
         columns = [*_COUNTS, *(["answers"] if answers else [])]
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         table = parquet.read(columns=columns, use_threads=False)
         metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        kind = np.dtype(metadata["answers"])
+        draws = parquet.schema_arrow.field("answers").type.byte_width // kind.itemsize
         votes = table.column("votes").combine_chunks()
         counts = votes.flatten().to_numpy().reshape(place.inputs, -1)
         digests = _raw(table, "input", np.dtype((np.void, DIGEST_SIZE)))
         wanted = {
-            "store": place.store,
+            "store": place.identity(draws),
             "shard": str(place.index),
             "sha256": _checksum(counts, digests.tobytes()),
         }
         drawn = None
         if answers:
-            drawn = _raw(table, "answers", np.dtype(metadata["answers"])).reshape(place.inputs, place.n)
+            drawn = _raw(table, "answers", kind).reshape(place.inputs, draws)
             wanted["answers_sha256"] = _checksum(drawn)
-    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError, TypeError):
+    except (OSError, pa.ArrowException, LookupError, ValueError, AttributeError, TypeError, ArithmeticError):
         return None
     same = all(metadata.get(name) == value for name, value in wanted.items())
-    complete = len(digests) == place.inputs and bool((counts.sum(axis=1) == place.n).all())
+    complete = len(digests) == place.inputs and bool((counts.sum(axis=1) == draws).all())
     return Shard(counts, digests, drawn) if same and complete else None
 
 

@@ -9,19 +9,28 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
 from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, parse_signed_json, sha256_of_json, signed_json_bytes
+from rrise.files import Json, parse_signed_json, signed_json_bytes
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of
 from rrise.progress import OnProgress
 from rrise.votes.array import Smoothing, Votes
 from rrise.votes.engine import Answers, Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs, ShardInputs
-from rrise.votes.manifest import FORMAT, MANIFEST, check_same_manifest, read_manifest, write_manifest
+from rrise.votes.manifest import (
+    FORMAT,
+    MANIFEST,
+    FoundManifest,
+    check_manifest,
+    differences,
+    read_manifest,
+    write_manifest,
+)
 from rrise.votes.plan import SHARD, VotePlan
-from rrise.votes.reading import Location, counted, read_place
+from rrise.votes.reading import Location, counted, first_votes, read_place
 from rrise.votes.shards import Place, Shard, read_shard, write_shard
 from rrise.votes.storage import storage_at
 from rrise.votes.tuning import choose_execution
@@ -44,23 +53,31 @@ class Backend(Protocol):
     def answers(
         self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Vote on shards, and yield number and answers of each, in any order."""
+        """Vote on shards, and yield number and answers `[inputs, n - drawn]` of each, in any order."""
 
 
 class VoteStore:
     """The votes of one set of inputs, in a folder or at an fsspec URL.
 
     The manifest names the smoothed classifier, the plan and the inputs; a store is only ever continued for
-    exactly these. Each shard carries the checksum of what it belongs to and of its content. Several processes
-    may collect into one local store: each shard is done by one of them. `device` is where votes are taken, if
-    not where the base is.
+    exactly these, or for a larger n: what is there is then the beginning. Each shard carries the checksum of
+    what it belongs to and of its content. Several processes may collect into one local store: each shard is
+    done by one of them. `device` is where votes are taken, if not where the base is. With `part`, a folder of
+    more votes is taken too: these are its first n, and it keeps all it has.
     """
 
     def __init__(
-        self, location: Location, base: nn.Module, images: Any, plan: VotePlan, device: str | None = None
+        self,
+        location: Location,
+        base: nn.Module,
+        images: Any,
+        plan: VotePlan,
+        device: str | None = None,
+        *,
+        part: bool = False,
     ) -> None:
         self.storage = storage_at(location)
-        self.plan = plan
+        self.plan, self.part = plan, part
         self.base = base
         self.inputs = images if isinstance(images, ShardedInputs) else ShardedInputs(images, plan.input_range)
         self.smoothing = plan.smoothing(base, self.sample)
@@ -77,8 +94,8 @@ class VoteStore:
             "input_shape": list(self.inputs.shape),
             "inputs_sha256": self.inputs.fingerprint,
         }
-        self._identity = sha256_of_json(self.manifest)
-        self._intact: dict[int, Shard] = {}
+        self._whole: dict[int, Shard] = {}
+        self._drawn: dict[int, int] = {}
 
     @cached_property
     def classes(self) -> int:
@@ -91,25 +108,39 @@ class VoteStore:
         """The first inputs, to try the base classifier on."""
         return self.inputs.shard(0)
 
+    def check(self) -> FoundManifest | None:
+        """Return the manifest that is there, if any; one of other votes is a `MismatchError`."""
+        found = read_manifest(self.storage)
+        if found is not None:
+            check_manifest(found.manifest, self.manifest, str(self.storage), part=self.part)
+        return found
+
     def prepare(self) -> None:
-        """Open the store, or create it; one of other votes is a `MismatchError`."""
+        """Open the store, create it, or let it grow to a larger n."""
         with self.storage.claim(MANIFEST, wait=True):
-            found = read_manifest(self.storage)
-            if found is None:
-                write_manifest(self.storage, self.manifest)
-                return
-        check_same_manifest(found.manifest, self.manifest, str(self.storage))
-        found.warn_of_other_versions(str(self.storage))
+            found = self.check()
+            if found is None or found.manifest["n"] < self.plan.n:
+                write_manifest(self.storage, self.manifest, found.versions if found else None)
+        if found is not None:
+            found.warn_of_other_versions(str(self.storage))
+
+    def found(self) -> Json:
+        """Return the fields in which the manifest that is there, if any, differs, with what it has."""
+        found = read_manifest(self.storage)
+        return {} if found is None else differences(found.manifest, self.manifest)
 
     def missing(self) -> list[int]:
-        """Return the numbers of the shards that are not there or damaged."""
+        """Return the numbers of the shards that are not there, damaged, or have fewer than n draws."""
         names = self.storage.names()
-        self._intact.clear()
-        return [
-            index
-            for index in range(self.inputs.shards)
-            if self._place(index).name not in names or not self._is_intact(index)
-        ]
+        self._whole.clear()
+        for index in range(self.inputs.shards):
+            there = self._place(index).name in names
+            self._drawn[index] = self._stored(index).shape[1] if there else 0
+        return [index for index, drawn in self._drawn.items() if drawn < self.plan.n]
+
+    def passes_missing(self) -> int:
+        """Return how many forward passes are left to do; what damaged shards held is to be done again."""
+        return sum(self.passes_of(index) - self._passes_done(index) for index in self.missing())
 
     def finished(self) -> bool:
         """Tell whether every shard is there and intact."""
@@ -159,7 +190,7 @@ class VoteStore:
         self.prepare()
         missing = self.missing()
         report = _Report(on_progress or _ignore, on_shards or _ignore)
-        report.passes(sum(self.passes_of(index) for index in self._intact))
+        report.passes(sum(map(self._passes_done, range(self.inputs.shards))))
         report.shards(self.inputs.shards - len(missing))
         if missing:
             if backend is None:
@@ -167,7 +198,7 @@ class VoteStore:
                 backend = VoteEngine(self.base, self.plan, self.sample, execution)
             self._check(backend)
             self._fill(missing, backend, report)
-        shards = [self._intact[index] for index in range(self.inputs.shards)]
+        shards = [self._whole[index] for index in range(self.inputs.shards)]
         return counted(shards, self.smoothing, self.plan.stream)
 
     def _check(self, backend: Backend) -> None:
@@ -184,35 +215,39 @@ class VoteStore:
         todo = set(missing)
         while todo:
             before = len(todo)
-            held: dict[int, ExitStack] = {}
+            held: dict[int, _Held] = {}
             try:
-                shards = self.inputs.numbered(self._claimed(todo, held, report))
+                shards = (
+                    replace(shard, drawn=self._drawn[shard.index])
+                    for shard in self.inputs.numbered(self._claimed(todo, held, report))
+                )
                 for index, answers in backend.answers(shards, report.passes):
-                    self._write(index, answers)
+                    self._write(index, np.concatenate([held[index].beginning, answers], axis=1))
                     report.shards(1)
                     todo.discard(index)
-                    held.pop(index).close()
+                    held.pop(index).claim.close()
             finally:
-                for claim in held.values():
-                    claim.close()
+                for one in held.values():
+                    one.claim.close()
             if len(todo) == before:
                 time.sleep(_PAUSE)
 
-    def _claimed(self, todo: set[int], held: dict[int, ExitStack], report: "_Report") -> Iterator[int]:
+    def _claimed(self, todo: set[int], held: dict[int, "_Held"], report: "_Report") -> Iterator[int]:
         """Yield, of the shards to do, those that no other process is at or has done meanwhile."""
         for index in sorted(todo):
-            name = self._place(index).name
             claim = ExitStack()
-            if not claim.enter_context(self.storage.claim(name)):
+            if not claim.enter_context(self.storage.claim(self._place(index).name)):
                 claim.close()
-            elif self._is_intact(index):
-                claim.close()
-                todo.discard(index)
-                report.passes(self.passes_of(index))
-                report.shards(1)
-            else:
-                held[index] = claim
+                continue
+            held[index] = _Held(claim, self._stored(index))
+            known, self._drawn[index] = self._passes_done(index), held[index].beginning.shape[1]
+            report.passes(self._passes_done(index) - known)
+            if self._drawn[index] < self.plan.n:
                 yield index
+            else:
+                held.pop(index).claim.close()
+                todo.discard(index)
+                report.shards(1)
 
     def _write(self, index: int, answers: Answers) -> None:
         place, digests = self._place(index), self.inputs.shard_digests(index)
@@ -226,24 +261,35 @@ class VoteStore:
         shard = read_shard(place, io.BytesIO(content), answers=False)
         if shard is None:
             raise FolderError(f"{place.name} does not read back as it was written")
-        self._intact[index] = shard
+        self._whole[index] = shard
 
     def _place(self, index: int) -> Place:
-        inputs = len(self.inputs.shard_digests(index))
-        return Place(self._identity, index, inputs, self.plan.n)
+        return Place(self.manifest, index)
 
-    def _is_intact(self, index: int) -> bool:
-        """Read a shard with all it holds, and remember its counts if they can be trusted."""
+    def _stored(self, index: int) -> Answers:
+        """Return the answers of a shard that can be trusted, up to n draws; remember a whole one's counts."""
         place = self._place(index)
         shard = read_place(self.storage, place, answers=True)
-        if shard is None:
-            return False
-        self._intact[index] = replace(shard, answers=None)
-        return True
+        if shard is None or shard.answers is None:
+            return np.empty((place.inputs, 0), dtype=np.uint8)
+        if shard.draws >= self.plan.n:
+            self._whole[index] = first_votes(shard, self.plan.n)
+        return shard.answers[:, : self.plan.n]
 
     def passes_of(self, index: int) -> int:
         """Return how many forward passes a shard takes."""
         return self._place(index).inputs * self.plan.n
+
+    def _passes_done(self, index: int) -> int:
+        return self._place(index).inputs * self._drawn[index]
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """A shard that this process has claimed, and the beginning of its answers `[inputs, drawn]`."""
+
+    claim: ExitStack
+    beginning: Answers
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import nn
 
 from rrise.models.evaluation_mode import device_of
 from rrise.votes.engine import Execution, VoteEngine
-from rrise.votes.inputs import ShardedInputs
+from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.shards import Place, write_shard
 
@@ -119,11 +119,11 @@ def estimate(base: nn.Module, plan: VotePlan, inputs: ShardedInputs, **wishes: A
     shards = range(0, inputs.shards, -(-inputs.shards // 16))
     few = torch.cat([inputs.shard(index)[:: max(1, SHARD * len(shards) // 16)] for index in shards])[:SHARD]
     draws = min(plan.n, max(20, int(2 * rate / len(few))))
-    _, answers = next(engine.with_n(draws).answers([(0, few, "")]))
+    _, answers = next(engine.with_n(draws).answers([ShardInputs(0, few, "")]))
 
     def size(draws: int) -> int:
-        place = Place("", 0, len(few), draws)
-        return len(write_shard(place, answers[:, :draws], engine.classes, inputs.digests[: len(few)]))
+        drawn = answers[:, :draws]
+        return len(write_shard(Place({}, 0), drawn, engine.classes, inputs.digests[: len(few)]))
 
     passes = len(inputs) * plan.n
     per_vote = (size(draws) - size(1)) / (len(few) * draws)
