@@ -10,7 +10,18 @@ import pytest
 import rrise
 
 SOURCE = Path(rrise.__file__).parent
-ROOMS = ["statistics", "data", "models", "votes", "training", "certifiers", "evaluation", "runs", "cli"]
+ROOMS = [
+    "statistics",
+    "data",
+    "models",
+    "votes",
+    "training",
+    "certifiers",
+    "evaluation",
+    "runs",
+    "deployment",
+    "cli",
+]
 """In the order in which rooms may depend on each other: a room imports from itself and from earlier ones."""
 
 

@@ -62,7 +62,7 @@ def copied(quick_demo: Path, tmp_path: Path) -> Path:
 def test_writes_the_run_folder_of_the_design(quick_demo: Path) -> None:
     names = {path.name for path in quick_demo.iterdir() if not path.name.startswith(".")}
     steps = {"base", "votes", "surrogate", "certifier", "predictions", "evaluation"}
-    assert names == {"recipe.toml", "splits.json", *steps}
+    assert names == {"recipe.toml", "splits.json", "journal.jsonl", *steps}
     votes = {path.name for path in (quick_demo / "votes").iterdir()}
     assert votes == {"train", "calibration", "test", "test-selection"}
 

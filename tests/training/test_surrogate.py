@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ from torch import nn
 
 import rrise
 from rrise.data.sources import Pixels
+from rrise.models.head import features_before
+from rrise.training.features import Features
 from tests.closed_forms import HalfSpace
 from tests.training.networks import ScalesItsHead, TwoLayers, seeded
 
@@ -66,6 +69,31 @@ def test_head_training_is_the_same_with_and_without_cached_features(
     plain = rrise.train_surrogate(base, uniform, votes, epochs=5)
     assert plain.training_passes > 3 * len(uniform)
     torch.testing.assert_close(cached.network.top.weight, plain.network.top.weight)
+
+
+def test_surrogates_of_one_network_and_inputs_share_their_features(
+    uniform: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, other = seeded(TwoLayers), seeded(TwoLayers)
+    with torch.no_grad():
+        other.body[0].weight.add_(0.1)
+    computed = []
+
+    def counted(network: nn.Module, *rest: Any) -> Any:
+        computed.append(network)
+        return features_before(network, *rest)
+
+    monkeypatch.setattr("rrise.training.features.features_before", counted)
+    shared = Features()
+    for number, (network, inputs) in enumerate(((base, uniform), (base, uniform[:500]), (other, uniform))):
+        for n in (50, 20):
+            votes = rrise.collect_votes(network, inputs, sigma=SIGMA, n=n)
+            alone = rrise.train_surrogate(network, inputs, votes, epochs=3)
+            before = len(computed)
+            together = rrise.train_surrogate(network, inputs, votes, epochs=3, features=shared)
+            assert len(computed) - before == (n == 50), number
+            assert torch.equal(alone.network.top.weight, together.network.top.weight)
+            assert alone.training_passes == together.training_passes
 
 
 def test_a_head_that_more_follows_after_is_trained_inside_the_network(uniform: np.ndarray) -> None:

@@ -16,14 +16,20 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from torch import nn
 
 from rrise._version import __version__
 from rrise.certifiers.card import model_card
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.certifiers.stored_calibration import (
+    calibration_from_json,
+    calibration_to_json,
+    check_calibration,
+    check_files,
+    checksums,
+    load_evidence,
+    save_evidence,
+)
 from rrise.certifiers.surrogate import Certifier, Probe
 from rrise.errors import FolderError, MismatchError, RriseError
 from rrise.files import (
@@ -31,14 +37,12 @@ from rrise.files import (
     new_folder,
     read_json,
     read_signed_json,
-    sha256_of_file,
     write_signed_json,
-    write_table,
     write_text,
 )
 from rrise.models.program import Program
 from rrise.models.weights import load_tensors, load_weights, save_tensors
-from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
+from rrise.statistics import Calibration, CalibrationEvidence
 from rrise.votes.array import Smoothing
 
 FORMAT = 1
@@ -48,7 +52,6 @@ PROGRAM = "program.json"
 PROBE = "probe.safetensors"
 EVIDENCE = "calibration.parquet"
 CARD = "README.md"
-_EVIDENCE_COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
 
 
 def save_certifier(certifier: Certifier, folder: Path) -> None:
@@ -60,7 +63,7 @@ def save_certifier(certifier: Certifier, folder: Path) -> None:
     with new_folder(folder) as new:
         _save_network(certifier, new)
         save_tensors(new / PROBE, {"inputs": certifier.probe.inputs, "logits": certifier.probe.logits})
-        _save_evidence(certifier.evidence, new / EVIDENCE)
+        save_evidence(certifier.evidence, new / EVIDENCE)
         write_text(new / CARD, model_card(certifier))
         write_signed_json(new / MANIFEST, _manifest(certifier, new))
 
@@ -76,10 +79,10 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
     path = Path(folder)
     manifest = _checked_manifest(path)
     try:
-        calibration = _read_calibration(manifest["calibration"])
+        calibration = calibration_from_json(manifest["calibration"])
         smoothing = Smoothing.from_json(manifest["smoothing"])
-        evidence = _load_evidence(path / EVIDENCE)
-        _check_calibration(calibration, evidence, path)
+        evidence = load_evidence(path / EVIDENCE)
+        check_calibration(calibration, evidence, path)
         guarantee = _checked_guarantee(manifest["guarantee"], calibration, smoothing, evidence, path)
         network, program = _load_network(path, manifest, surrogate)
         certifier = Certifier(
@@ -102,7 +105,6 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
 
 
 def _manifest(certifier: Certifier, folder: Path) -> Json:
-    calibration = certifier.calibration
     return {
         "format": FORMAT,
         "kind": "rrise surrogate certifier",
@@ -110,22 +112,14 @@ def _manifest(certifier: Certifier, folder: Path) -> Json:
         "input_shape": list(certifier.input_shape),
         "class_names": list(certifier.class_names),
         "surrogate": "program" if certifier.program else type(certifier.network).__qualname__,
-        "calibration": {
-            "score": calibration.score,
-            "offset": calibration.offset,
-            "rank": calibration.rank,
-            "size": calibration.size,
-            "n": calibration.n,
-            "beta": level_text(calibration.beta),
-            "gamma": level_text(calibration.gamma),
-        },
+        "calibration": calibration_to_json(certifier.calibration),
         "guarantee": certifier.guarantee.to_json(),
         "made_with": {
             "rrise": __version__,
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "numpy", "scipy")},
         },
-        "files": {file.name: sha256_of_file(file) for file in sorted(folder.iterdir())},
+        "files": checksums(folder),
     }
 
 
@@ -143,43 +137,8 @@ def _checked_manifest(folder: Path) -> Json:
     files = manifest.get("files")
     if not isinstance(files, dict) or not {WEIGHTS, PROBE, EVIDENCE} <= set(files):
         raise FolderError(f"{folder / MANIFEST} does not list the files of a certifier")
-    for name, checksum in files.items():
-        path = folder / Path(name).name
-        if not path.is_file():
-            raise FolderError(f"the certifier folder {folder} is incomplete: {name} is missing")
-        if sha256_of_file(path) != checksum:
-            raise FolderError(f"{path} is damaged or edited: its checksum is not the one in {MANIFEST}")
+    check_files(folder, files, MANIFEST)
     return manifest
-
-
-def _read_calibration(value: Json) -> Calibration:
-    return Calibration(
-        score=str(value["score"]),
-        offset=float(value["offset"]),
-        rank=int(value["rank"]),
-        size=int(value["size"]),
-        n=int(value["n"]),
-        beta=exact_level(value["beta"], "beta"),
-        gamma=exact_level(value["gamma"], "gamma"),
-    )
-
-
-def _check_calibration(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
-    again, _ = fit_calibration(
-        evidence.top_probability,
-        evidence.agreeing,
-        calibration.n,
-        failure=calibration.failure,
-        beta=calibration.beta,
-        score=calibration.score,
-    )
-    same_offset = np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
-    if not same_offset or (again.rank, again.size) != (calibration.rank, calibration.size):
-        raise FolderError(
-            f"{folder} contradicts itself: its {again.size} calibration inputs give the offset "
-            f"{again.offset!r} at rank {again.rank}, and the folder says {calibration.offset!r} at rank "
-            f"{calibration.rank} of {calibration.size}"
-        )
 
 
 def _checked_guarantee(
@@ -192,7 +151,8 @@ def _checked_guarantee(
     """Return the guarantee that follows from the calibration, if the stored one has the same numbers."""
     guarantee = Guarantee.from_json(stored)
     seen = int(guarantee.numbers["calibration_inputs_seen_in_training"])
-    again = surrogate_guarantee(calibration, evidence, smoothing, seen)
+    source = guarantee.numbers.get("calibration_inputs_are")
+    again = surrogate_guarantee(calibration, evidence, smoothing, seen, source)
     same = (again.failure, again.numbers) == (guarantee.failure, guarantee.numbers)
     if not same or not 0 <= seen <= calibration.size:
         raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
@@ -251,17 +211,3 @@ def _load_network(
     network = copy.deepcopy(surrogate)
     load_weights(network, tensors, str(folder))
     return network.cpu().eval().requires_grad_(False), None
-
-
-def _save_evidence(evidence: CalibrationEvidence, path: Path) -> None:
-    columns = (evidence.top_probability, evidence.agreeing, evidence.lower, evidence.score)
-    write_table(path, pa.table(dict(zip(_EVIDENCE_COLUMNS, columns, strict=True))))
-
-
-def _load_evidence(path: Path) -> CalibrationEvidence:
-    try:
-        table = pq.read_table(path)
-        columns = [table.column(name).to_numpy() for name in _EVIDENCE_COLUMNS]
-    except (OSError, pa.ArrowException, KeyError) as error:
-        raise FolderError(f"{path} is not a readable Parquet file ({error}): it is damaged") from None
-    return CalibrationEvidence(*columns)

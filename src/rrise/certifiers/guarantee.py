@@ -65,11 +65,16 @@ ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the 
 
 
 def surrogate_guarantee(
-    calibration: Calibration, evidence: CalibrationEvidence, smoothing: Smoothing, seen_in_training: int
+    calibration: Calibration,
+    evidence: CalibrationEvidence,
+    smoothing: Smoothing,
+    seen_in_training: int,
+    source: str | None = None,
 ) -> Guarantee:
     """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper).
 
-    `seen_in_training` is how many of the calibration inputs the surrogate was trained on.
+    `seen_in_training` is how many of the calibration inputs the surrogate was trained on; `source` says what
+    these inputs are, where they are not simply held-out data.
     """
     issued_share = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
     held_out = "the calibration inputs and the noise of their votes had no part in training."
@@ -79,6 +84,7 @@ def surrogate_guarantee(
             f"explicitly allowed."
         )
     failure = level_text(calibration.failure)
+    which = "" if source is None else f", which are {source}"
     return Guarantee(
         method="surrogate",
         failure=failure,
@@ -88,8 +94,8 @@ def surrogate_guarantee(
             f"together (marginal)."
         ),
         assumptions=(
-            "the input is exchangeable with the calibration inputs: drawn in the same way, and not chosen "
-            "after looking at the surrogate.",
+            f"the input is exchangeable with the calibration inputs{which}: drawn in the same way, and not "
+            f"chosen after looking at the surrogate.",
             held_out,
         ),
         not_promised=(
@@ -108,6 +114,7 @@ def surrogate_guarantee(
             "calibration_votes": calibration.n,
             "calibration_inputs_seen_in_training": seen_in_training,
             "issued_share_of_calibration_inputs": issued_share,
+            **({} if source is None else {"calibration_inputs_are": source}),
         },
     )
 

@@ -218,14 +218,18 @@ def _module_of(
 def top_prediction(
     network: nn.Module, inputs: torch.Tensor, batch_size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the class and the top probability of a surrogate; NaN is an error naming the input."""
+    """Return the class and the top probability of a surrogate, rounded to what a float32 holds.
+
+    NaN is an error naming the input.
+    """
     if len(inputs) == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     probabilities = surrogate_probabilities(network, inputs, batch_size)
     broken = np.isnan(probabilities).any(axis=1)
     if broken.any():
         raise InputError(f"the surrogate returned NaN for input {int(broken.argmax())}")
-    return probabilities.argmax(axis=1), probabilities.max(axis=1)
+    top = probabilities.max(axis=1).astype(np.float32)
+    return probabilities.argmax(axis=1), top.astype(np.float64)
 
 
 def _common_smoothing(

@@ -14,8 +14,12 @@ from rrise.cli.certify import certify
 from rrise.cli.compare import compare
 from rrise.cli.demo import demo
 from rrise.cli.evaluate import evaluate, report
+from rrise.cli.export import export
+from rrise.cli.publish import publish, rebuild
+from rrise.cli.recalibrate import recalibrate
 from rrise.cli.recipes import recipes
 from rrise.cli.run import run as run_command
+from rrise.cli.serve import serve
 from rrise.cli.train import train_base, train_surrogate
 from rrise.cli.vote import vote
 from rrise.errors import RriseError
@@ -36,8 +40,13 @@ app.command()(vote)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(report)
+app.command()(publish)
+app.command()(rebuild)
 app.command()(certificates)
 app.command()(certify)
+app.command()(export)
+app.command()(serve)
+app.command()(recalibrate)
 
 
 def _version(wanted: bool) -> None:

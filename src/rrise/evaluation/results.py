@@ -1,5 +1,6 @@
 """What an evaluation found: its numbers, and what its report shows beside them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rrise.errors import InputError
+from rrise.evaluation.evidence import Evidence
 from rrise.evaluation.outcomes import Outcome
 from rrise.files import Json
 from rrise.votes.array import Votes
@@ -44,12 +46,12 @@ class Evaluation:
 class Shown:
     """What a report shows beside the numbers, an entry for each reported input.
 
-    `indices` are their places in the dataset; images are 8-bit. `top_probability` is that of
-    each surrogate by its variant.
+    `indices` are their places in the dataset; images are 8-bit, None where they are not at hand.
+    `top_probability` is that of each surrogate by its variant.
     """
 
     indices: NDArray[np.int64]
-    images: NDArray[np.uint8]
+    images: NDArray[np.uint8] | None
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
@@ -58,6 +60,30 @@ class Shown:
     recipe: str
     """As TOML."""
     paper: bool
+
+    @classmethod
+    def of(
+        cls,
+        evidence: Evidence,
+        outcomes: Sequence[Outcome],
+        *,
+        images: NDArray[np.uint8] | None,
+        class_names: tuple[str, ...],
+        recipe: str,
+        paper: bool,
+    ) -> "Shown":
+        """Take from the evidence what it has, and the rest as given."""
+        return cls(
+            evidence.indices,
+            images,
+            evidence.labels,
+            class_names,
+            tuple(outcomes),
+            evidence.reference,
+            {one.variant: one.test.top_probability for one in evidence.surrogates},
+            recipe,
+            paper,
+        )
 
     def certificate_table(self, results: Json) -> pa.Table:
         """Return the certificates of every input by every method of the main comparison, a row each."""

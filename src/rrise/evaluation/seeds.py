@@ -83,11 +83,14 @@ def _check_comparable(runs: Sequence[Json]) -> None:
 
 
 def _check_same_settings(first: Json, run: Json) -> None:
-    """Refuse two runs whose recipes differ in more than seeds; how the same base was had does not matter."""
+    """Refuse two runs whose recipes differ in more than seeds.
+
+    How the same base was had does not matter, and a surrogate's variant tells how many votes trained it.
+    """
     mine, theirs = first.get("settings", {}), run.get("settings", {})
     for name in sorted({*mine, *theirs}):
         same_base = name.startswith("base.") and first.get("base") == run.get("base")
-        if mine.get(name) != theirs.get(name) and not same_base:
+        if name != "votes.train" and mine.get(name) != theirs.get(name) and not same_base:
             raise MismatchError(
                 f"the runs {first['run']} and {run['run']} of {run['dataset']} cannot be averaged: {name} is "
                 f"{mine.get(name)} in the first and {theirs.get(name)} in the second; only seeds may differ"

@@ -74,12 +74,15 @@ def build_tables(
     return tables
 
 
-def write_tables(folder: Path, tables: Iterable[Table]) -> None:
-    """Write `NAME.csv`, `NAME.md` and `NAME.tex` for each table into an existing folder."""
+_FORMATS = {"csv": as_csv, "md": as_markdown, "tex": as_latex}
+
+
+def write_tables(folder: Path, tables: Iterable[Table], formats: Iterable[str] = tuple(_FORMATS)) -> None:
+    """Write each table as `NAME.csv`, `NAME.md` and `NAME.tex`, or those wanted, into an existing folder."""
+    wanted = tuple(formats)
     for table in tables:
-        write_text(folder / f"{table.name}.csv", as_csv(table))
-        write_text(folder / f"{table.name}.md", as_markdown(table))
-        write_text(folder / f"{table.name}.tex", as_latex(table))
+        for ending in wanted:
+            write_text(folder / f"{table.name}.{ending}", _FORMATS[ending](table))
 
 
 def table_name(layout: str, dataset: str) -> str:

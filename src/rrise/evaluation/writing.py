@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rrise._version import __version__
 from rrise.certifiers.certificates import Certificates
@@ -59,20 +60,21 @@ def write_evaluation(folder: Path, results: Json, shown: Shown) -> None:
         write_bytes(folder / "summary.png", summary.png(dpi=110))
     write_table(folder / "certificates.parquet", shown.certificate_table(results))
     write_json(folder / RESULTS, results)
-    if _are_images(shown):
-        _write_samples(folder / "samples", shown)
+    pictures = _pictures(shown)
+    if pictures is not None:
+        _write_samples(folder / "samples", shown, pictures)
 
 
-def _are_images(shown: Shown) -> bool:
-    """Tell images from rows of numbers."""
-    return int(shown.images.shape[2]) > 1
+def _pictures(shown: Shown) -> NDArray[np.uint8] | None:
+    """Return the inputs as images; None where they are rows of numbers, or not at hand."""
+    return None if shown.images is None or shown.images.shape[2] == 1 else shown.images
 
 
-def _write_samples(folder: Path, shown: Shown) -> None:
+def _write_samples(folder: Path, shown: Shown, pictures: NDArray[np.uint8]) -> None:
     folder.mkdir()
     for place in range(min(_SAMPLES, len(shown.labels))):
         name = f"{shown.indices[place]:05d}-{shown.class_names[shown.labels[place]]}.png"
-        write_bytes(folder / name, png_bytes(shown.images[place]))
+        write_bytes(folder / name, png_bytes(pictures[place]))
 
 
 def drawings_of(results: Json, shown: Shown) -> dict[str, Drawing]:
@@ -118,8 +120,8 @@ def scatter_of(results: Json, shown: Shown) -> Scatter | None:
 
 def gallery_of(results: Json, shown: Shown) -> list[Json]:
     """Return some inputs with their certificates, from the smallest bound to the largest."""
-    main, other = surrogate_result(results), reference_result(results)
-    if main is None or not _are_images(shown):
+    main, other, pictures = surrogate_result(results), reference_result(results), _pictures(shown)
+    if main is None or pictures is None:
         return []
     ours = _outcome_of(shown, results, main).certificates
     theirs = None if other is None else _outcome_of(shown, results, other).certificates
@@ -127,7 +129,7 @@ def gallery_of(results: Json, shown: Shown) -> list[Json]:
     chosen = order[np.linspace(0, len(order) - 1, min(_GALLERY, len(order))).astype(int)]
     return [
         {
-            "png": base64.b64encode(png_bytes(shown.images[i])).decode(),
+            "png": base64.b64encode(png_bytes(pictures[i])).decode(),
             "index": int(shown.indices[i]),
             "truth": shown.class_names[shown.labels[i]],
             "label": shown.class_names[ours.label[i]],

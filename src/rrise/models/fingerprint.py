@@ -17,14 +17,14 @@ from rrise.models.evaluation_mode import check_module, evaluating, logits_of, pr
 _BUILT = "_rrise_built"
 
 
-def fingerprint(module: nn.Module) -> str:
+def fingerprint(module: nn.Module, without: str = "") -> str:
     """Return a SHA-256 over layers, weights and precision.
 
     It covers every submodule's class name and public attributes (numbers, texts, arrays, containers of
     them, functions by name) and every parameter and buffer; it cannot see the Python code of a `forward` or
     into objects of other types. It does not depend on the device or on training mode. For the layers of an
     architecture that was built by name, and not changed since, name and options stand: versions of libraries
-    describe the same layers in different words.
+    describe the same layers in different words. `without` names a submodule whose weights do not count.
 
     >>> layer = nn.Linear(2, 2)
     >>> before = fingerprint(layer)
@@ -39,6 +39,8 @@ def fingerprint(module: nn.Module) -> str:
     layers, built = _layers(module), vars(module).get(_BUILT)
     digest.update((built.name if built is not None and built.layers == layers else layers).encode())
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if without and name.startswith(f"{without}."):
+            continue
         digest.update(f"weight {name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor_bytes(tensor))
     return digest.hexdigest()

@@ -1,7 +1,7 @@
 """The last step of a run: every method on the test inputs, measured, tabulated, drawn and reported."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,13 +9,15 @@ from torch import nn
 
 from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.surrogate import Certifier
-from rrise.evaluation.measuring import measure
-from rrise.evaluation.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
+from rrise.evaluation.evidence import Evidence, rounded_down
+from rrise.evaluation.evidence_files import write_evidence
+from rrise.evaluation.methods import SurrogateEvidence, voting_outcomes
 from rrise.evaluation.outcomes import METHODS, SURROGATES, Offline, Outcome
 from rrise.evaluation.results import RESULTS, Evaluation, Shown
 from rrise.evaluation.writing import write_evaluation
 from rrise.files import Json, read_json, sha256_of_file
 from rrise.models.fingerprint import fingerprint
+from rrise.models.head import find_head
 from rrise.models.precision import at_precision
 from rrise.runs.choices import SurrogateChoice
 from rrise.runs.evidence import Reported, collect_reported, seconds_per_pass, stored_predictions
@@ -23,7 +25,7 @@ from rrise.runs.run import Run, identity_of
 from rrise.statistics import conformal_share, exact_level, level_text, smallest_calibration_size
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes
-from rrise.votes.reading import read_sequence
+from rrise.votes.reading import read_sequence, read_votes
 from rrise.votes.sequence import StoredVotes
 
 _NAMES = {
@@ -76,7 +78,11 @@ def evaluate(
 
     def make(folder: Path) -> Json:
         evaluator = _Evaluator(run, base, certifier, candidates, votes["calibration"])
-        write_evaluation(folder, evaluator.results(), evaluator.shown())
+        evidence = evaluator.evidence()
+        outcomes = evidence.outcomes()
+        write_evaluation(folder, evidence.results(outcomes), evaluator.shown(evidence, outcomes))
+        (folder / "evidence").mkdir()
+        write_evidence(folder / "evidence", evidence)
         return {}
 
     inputs = {
@@ -90,6 +96,8 @@ def evaluate(
 
 
 class _Evaluator:
+    """Gathers the evidence of a run: votes, predictions, costs and times."""
+
     def __init__(
         self,
         run: Run,
@@ -106,15 +114,6 @@ class _Evaluator:
         stores = collect_reported(run, base)
         self.votes = self._votes_of("test", stores["votes"], self.recipe.votes.test)
         self.selection = self._votes_of("test-selection", stores["selection"], self.recipe.votes.selection)
-        self.reference = self.votes.votes(self.votes.length)
-        self.labels = self.reported.pick(
-            run.data.labels("test").numpy(), run.data.labels("calibration").numpy()
-        )
-        self.predictions = {
-            name: stored_predictions(run, name, candidate.network)
-            for name, candidate in self._by_variant().items()
-        }
-        self.outcomes = self._timed(list(self._outcomes()))
 
     @property
     def failure(self) -> str:
@@ -139,49 +138,58 @@ class _Evaluator:
         steps = [round(0.1 * step * self.recipe.votes.sigma, 10) for step in range(_STEPS_OF_SIGMA)]
         return list(self.recipe.evaluation.thresholds) or steps
 
-    def _outcomes(self) -> Iterator[Outcome]:
-        for candidate in self.candidates:
-            predictions = self.predictions[candidate.choice.variant]
-            evidence = SurrogateEvidence(
-                candidate.choice.method,
-                candidate.choice.variant,
-                candidate.choice.budget,
-                self.reported.predictions(predictions),
-                predictions["calibration"],
-                candidate.offline,
-                self.certifier.guarantee.numbers["calibration_inputs_seen_in_training"],
-            )
-            yield from surrogate_outcomes(
-                evidence, self.calibration_votes, self.failures, beta=self.recipe.calibration.beta
-            )
-        yield from voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
-
     def _votes_of(self, tests: str, others: str, n: int) -> StoredVotes:
         """Return the votes of the reported inputs: of the test inputs and, among them, calibration inputs."""
         names = dict.fromkeys((tests, others))
         found = {name: read_sequence(self.run.folder / "votes" / name, n) for name in names}
         return self.reported.votes(found[tests], found[others])
 
-    def _timed(self, outcomes: list[Outcome]) -> list[Outcome]:
+    def evidence(self) -> Evidence:
+        """Return all that the evaluation is computed from."""
+        data, sigma = self.run.data, self.recipe.votes.sigma
+        voting = voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
+        found = Evidence(
+            about=self._about(),
+            indices=self.reported.indices,
+            labels=self.reported.pick(data.labels("test").numpy(), data.labels("calibration").numpy()),
+            calibrated_on=self.reported.calibrated_on,
+            reference=self.votes.votes(self.votes.length),
+            voting=tuple(rounded_down(outcome, sigma) for outcome in voting),
+            surrogates=tuple(map(self._surrogate, self.candidates)),
+            calibration_votes=self.calibration_votes,
+            fewer_votes=self._fewer_votes(),
+            seconds=self._seconds(),
+        )
+        return replace(found, about={**found.about, "left_out": self._left_out(found.outcomes())})
+
+    def _surrogate(self, candidate: Candidate) -> SurrogateEvidence:
+        choice = candidate.choice
+        own = candidate is self.candidates[0]  # a program, which has no head
+        alone = choice.strategy == "head" and not choice.network and not own
+        head = find_head(candidate.network, self.votes.classes, self.recipe.surrogate.head) if alone else None
+        predictions = stored_predictions(self.run, choice.variant, candidate.network, head)
+        return SurrogateEvidence(
+            choice.method,
+            choice.variant,
+            choice.budget,
+            self.reported.predictions(predictions),
+            predictions["calibration"],
+            candidate.offline,
+            self.certifier.guarantee.numbers["calibration_inputs_seen_in_training"],
+        )
+
+    def _fewer_votes(self) -> dict[int, Votes]:
+        folder, all_n = self.run.folder / "votes" / "calibration", self.recipe.votes.calibration
+        return {n: read_votes(folder, n) for n in sorted(set(self.recipe.evaluation.budgets)) if n < all_n}
+
+    def _seconds(self) -> dict[str, float]:
         sample = self.run.data.inputs("test").shard(0)[:_TIMED_INPUTS]
-        networks = {name: candidate.network for name, candidate in self._by_variant().items()}
-        passes = seconds_per_pass({"": self.base, **networks}, sample)
-        return [
-            replace(
-                outcome,
-                seconds=outcome.certificates.mean_passes * passes.get(outcome.setting.variant, passes[""]),
-            )
-            for outcome in outcomes
-        ]
+        networks = {candidate.choice.variant: candidate.network for candidate in self.candidates}
+        return seconds_per_pass({"": self.base, **networks}, sample)
 
-    def _by_variant(self) -> dict[str, Candidate]:
-        return {candidate.choice.variant: candidate for candidate in self.candidates}
-
-    def results(self) -> Json:
-        """Return what `results.json` holds."""
+    def _about(self) -> Json:
         recipe, dataset = self.recipe, self.run.data.dataset.name
         main = self.candidates[0].choice
-        own = (main.method, main.variant, recipe.calibration.score)
         return {
             "format": 1,
             "dataset": _NAMES.get(dataset, dataset),
@@ -197,35 +205,24 @@ class _Evaluator:
             "protocol": self.reported.protocol,
             "sigma": recipe.votes.sigma,
             "classes": self.votes.classes,
-            "test_inputs": len(self.labels),
             "reference_votes": self.votes.length,
             "main_budget": self.votes.length,
             "main_failure": self.failure,
-            "certifier": own,
+            "certifier": [main.method, main.variant, recipe.calibration.score],
             "promise": self.certifier.guarantee.promise,
             "thresholds": self.thresholds,
+            "failures": self.failures,
+            "beta": recipe.calibration.beta,
             "device": str(self.run.device),
             "evaluated": time.strftime("%Y-%m-%d", time.gmtime()),
-            "left_out": self.left_out(),
-            "results": measure(
-                self.outcomes,
-                self.labels,
-                self.reference,
-                self.thresholds,
-                main_budget=self.votes.length,
-                main_failure=self.failure,
-                main_surrogate=own,
-                paper_counting=self.reported.protocol == "paper",
-                calibrated_on=self.reported.calibrated_on,
-            ),
         }
 
-    def left_out(self) -> list[str]:
+    def _left_out(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Say which of the wanted budgets and levels could not be had."""
         sentences = []
         if larger := [n for n in self.recipe.evaluation.budgets if n > self.votes.length]:
             sentences.append(f"budgets {', '.join(map(str, larger))}: {self.votes.length} votes are stored")
-        done = {(outcome.setting.method, outcome.setting.failure) for outcome in self.outcomes}
+        done = {(outcome.setting.method, outcome.setting.failure) for outcome in outcomes}
         main = self.candidates[0].choice.method
         for failure in self.failures:
             if (main, level := level_text(exact_level(failure, "failure"))) not in done:
@@ -239,19 +236,14 @@ class _Evaluator:
             sentences.append(f"{', '.join(missing)}: {self.votes.length} votes per input are too few")
         return sentences
 
-    def shown(self) -> Shown:
+    def shown(self, evidence: Evidence, outcomes: Sequence[Outcome]) -> Shown:
         """Return what the report shows beyond the numbers."""
         data = self.run.data
-        return Shown(
-            indices=self.reported.indices,
+        return Shown.of(
+            evidence,
+            outcomes,
             images=self.reported.pick(data.pictures("test"), data.pictures("calibration")),
-            labels=self.labels,
             class_names=data.class_names,
-            outcomes=tuple(self.outcomes),
-            reference=self.reference,
-            top_probability={
-                name: self.reported.predictions(of).top_probability for name, of in self.predictions.items()
-            },
             recipe=self.recipe.to_toml(),
             paper=self.recipe.evaluation.paper,
         )

@@ -14,6 +14,7 @@ from torch import nn
 from rrise.certifiers.predictions import Predictions
 from rrise.certifiers.surrogate import BATCH_SIZE, top_prediction
 from rrise.data.inputs import as_inputs
+from rrise.data.pool import Pool
 from rrise.files import Json, write_table
 from rrise.models.evaluation_mode import device_of, evaluating, precision_of
 from rrise.models.fingerprint import fingerprint
@@ -27,11 +28,16 @@ _REPEATS = 20
 """How often a pass is timed."""
 
 
-def stored_predictions(run: Run, variant: str, network: nn.Module) -> dict[str, Predictions]:
-    """Return what a surrogate answers for the calibration and the test inputs, computing it once."""
+def stored_predictions(
+    run: Run, variant: str, network: nn.Module, head: nn.Module | None = None
+) -> dict[str, Predictions]:
+    """Return what a surrogate answers for the calibration and the test inputs, computing it once.
+
+    Surrogates that differ in their `head` alone share what comes before it.
+    """
 
     def make(folder: Path) -> Json:
-        parts = {split: _predict(run, split, network) for split in SPLITS}
+        parts = {split: _predict(run, split, network, head) for split in SPLITS}
         split = np.repeat(SPLITS, [len(parts[name]) for name in SPLITS])
         columns = {
             "split": pa.array(split).dictionary_encode(),
@@ -51,8 +57,14 @@ def stored_predictions(run: Run, variant: str, network: nn.Module) -> dict[str, 
     return {name: everything[split == name] for name in SPLITS}
 
 
-def _predict(run: Run, split: str, network: nn.Module) -> Predictions:
+def _predict(run: Run, split: str, network: nn.Module, head: nn.Module | None) -> Predictions:
     values, size, device = run.data.values(split), len(run.data.indices(split)), device_of(network)
+    if head is not None:
+        pool = Pool(values, device=device, dtype=precision_of(network))
+        with evaluating(network):
+            entering = run.features.before(network, head, pool, run.data.fingerprint(split))
+        if entering is not None:
+            return Predictions(*top_prediction(head, entering, BATCH_SIZE))
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
     with progress_bar(run.console, f"certifying {split}", size, "inputs") as advance:
         for start in range(0, size, BATCH_SIZE):

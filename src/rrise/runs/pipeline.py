@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from rrise.runs.tensorboard import check_tensorboard
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
 from rrise.training.checkpoint import Checkpoint
-from rrise.training.features import Features
 from rrise.training.settings import TrainingHistory, TrainingSettings
 from rrise.training.surrogate import Surrogate, train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
@@ -81,11 +79,6 @@ def run_recipe(
 
 class Pipeline(Run):
     """A run, with a method a step."""
-
-    @cached_property
-    def features(self) -> Features:
-        """What enters the heads of surrogates, computed once for all of them."""
-        return Features()
 
     def run(self, until: str | None = None) -> Evaluation | None:
         """Do every step that is not up to date."""

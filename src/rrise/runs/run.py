@@ -27,6 +27,7 @@ from rrise.runs.steps import MANIFEST, remove, run_step
 from rrise.runs.tensorboard import epoch_log
 from rrise.statistics import conformal_rank, conformal_share
 from rrise.training.checkpoint import Checkpoint
+from rrise.training.features import Features
 from rrise.training.settings import TrainingHistory
 from rrise.training.team import Team
 from rrise.votes.array import Votes
@@ -56,7 +57,7 @@ class Run:
     ) -> None:
         self.folder, self.recipe, self.console, self.device = folder, recipe, console, device
         self.team = team or Team()
-        self.journal = Journal(folder, device)
+        self.journal, self.features = Journal(folder, device), Features()
         self.tensorboard = folder / "tensorboard" if tensorboard else None
         self._check_names()
         self.data = RunData(recipe.data, data_root)

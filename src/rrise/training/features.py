@@ -12,7 +12,7 @@ _BATCH = 128
 
 
 class Features:
-    """Features by network, head and inputs, kept as long as this object."""
+    """Features by network without its head's weights, and by inputs; kept as long as this object."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], torch.Tensor | None] = {}
@@ -20,10 +20,10 @@ class Features:
     def before(self, network: nn.Module, head: nn.Module, pool: Pool, inputs: str) -> torch.Tensor | None:
         """Return what enters the head, a row for each input of the pool; None where it cannot be had.
 
-        `inputs` is their fingerprint.
+        The network must be in evaluation mode. `inputs` is the fingerprint of the inputs.
         """
         name = next(name for name, module in network.named_modules() if module is head)
-        identity = (fingerprint(network), name, inputs)
+        identity = (fingerprint(network, without=name), name, inputs)
         if identity not in self._kept:
             everything = torch.arange(len(pool), device=device_of(network))
             batches = (pool[part] for part in everything.split(_BATCH))

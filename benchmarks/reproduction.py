@@ -1,0 +1,342 @@
+"""Fill in the tables of docs/reproduction.md from the published results.
+
+    python benchmarks/reproduction.py            # writes the page
+    python benchmarks/reproduction.py --check    # tells whether the page is up to date
+
+Everything comes from `results/DATASET`: metrics over seeds and, for what the paper leaves open, the evidence
+per input. No GPU and no dataset is needed.
+"""
+
+import argparse
+import itertools
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from rrise.evaluation import costs, metrics
+from rrise.evaluation.evidence import Evidence
+from rrise.evaluation.evidence_files import EVIDENCE, read_evidence
+from rrise.evaluation.methods import surrogate_outcomes
+from rrise.evaluation.outcomes import (
+    EARLY_STOPPING,
+    INPUT_SPECIFIC,
+    JENSEN_SHANNON,
+    MONTE_CARLO,
+    RRISE,
+    SEQUENTIAL,
+    TWO_STAGE,
+)
+from rrise.evaluation.paper import paper_numbers
+from rrise.runs.recipe import read_recipe
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reproduction.md"
+DATASETS = ("fashion-mnist", "cifar-10")
+MAIN_LEVEL, LEVELS = "0.25", ("0.25", "0.1", "0.05", "0.01")
+HEAD = "trainhead_initbase_n"
+ORDER = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
+BREAK_EVENS = {
+    "Baseline 1 n10000": "RRISE BE vs B1",
+    "Baseline 2 k10000_decline0.01": None,
+    "Baseline 2 k10000_decline0.05": "RRISE BE vs B2",
+    "Baseline 3 n10000_tol0.01": None,
+    "Baseline 3 n10000_tol0.05": "RRISE BE vs B3",
+    "Monte Carlo, two-stage n10000": None,
+    "Sequential, anytime-valid n10000_tol0.01": None,
+}
+"""What the paper says it breaks even with, at the variants that give its numbers."""
+Entry = dict
+Columns = dict[str, Callable[[Entry], str]]
+
+
+class Results:
+    """The published results of one dataset."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = ROOT / "results" / name
+        self.metrics = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
+        self.dataset = self.metrics["held-out"][0]["dataset"]
+        self.evidence = [read_evidence(path.parent) for path in sorted(self.folder.glob(f"*/{EVIDENCE}"))]
+
+    def entries(self, protocol: str = "held-out", **wanted: object) -> list[Entry]:
+        """Return the results of all settings with these fields, in the order of the paper's methods."""
+        found = [
+            {**entry, "protocol": protocol}
+            for entry in self.metrics[protocol]
+            if all(entry[name] == value for name, value in wanted.items())
+        ]
+        return sorted(found, key=lambda entry: ORDER.index(entry["method"]))
+
+    def paper(self, table: str, method: str, metric: str) -> float | None:
+        """Return what the paper prints."""
+        found = paper_numbers().get((table, self.dataset, method, "", "", "", metric))
+        return None if found is None else found.mean
+
+
+def number(entry: Entry, key: str, scale: float = 1, digits: int = 2) -> str:
+    """Return mean ± standard deviation over seeds as text."""
+    mean, std = entry["mean"][key], entry["std"][key]
+    spread = "" if std is None else f" ± {scale * std:.{digits}f}"
+    return "–" if mean is None else f"{scale * mean:,.{digits}f}{spread}"
+
+
+def column(key: str, scale: float = 1, digits: int = 2) -> Callable[[Entry], str]:
+    return partial(number, key=key, scale=scale, digits=digits)
+
+
+def percent(key: str) -> Callable[[Entry], str]:
+    return column(key, scale=100)
+
+
+def text(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def table(columns: Columns, entries: Iterable[Entry]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for entry in entries:
+        lines.append("| " + " | ".join(read(entry) for read in columns.values()) + " |")
+    return "\n".join(lines)
+
+
+def name(entry: Entry) -> str:
+    return f"{entry['method']} `{entry['variant']}`"
+
+
+def accuracy(everything: list[Results]) -> str:
+    """Set accuracies of the smoothed classifier and of the surrogate beside the paper's."""
+    rows = []
+    for results in everything:
+        for method, words in ((MONTE_CARLO, "smoothed classifier"), (RRISE, "surrogate")):
+            (entry,) = results.entries("paper", method=method, main=True)
+            paper = results.paper("main_cert_boundary", method, "CertAcc@0 (%)")
+            difference = 100 * entry["mean"]["accuracy"] - paper
+            more = {"dataset": results.dataset, "of": words, "paper": paper, "difference": difference}
+            rows.append({**entry, **more})
+    columns: Columns = {
+        "dataset": lambda row: row["dataset"],
+        "accuracy of": lambda row: row["of"],
+        "paper (%)": lambda row: text(row["paper"]),
+        "ours (%)": percent("accuracy"),
+        "difference": lambda row: f"{row['difference']:+.2f}",
+        "goal (within 1.5)": lambda row: "met" if row["difference"] >= -1.5 else "missed",
+        "CertAcc@0 by its definition (%)": percent("certified_accuracy"),
+        "average certified radius": column("average_certified_radius", digits=3),
+    }
+    return table(columns, rows)
+
+
+def main_comparison(results: Results) -> str:
+    """Set both protocols beside the paper."""
+
+    def paper(metric: str, of: str = "main_cert_boundary") -> Callable[[Entry], str]:
+        return lambda entry: text(results.paper(of, entry["method"], metric))
+
+    columns: Columns = {
+        "method": name,
+        "protocol": lambda entry: entry["protocol"],
+        "accuracy (%)": percent("accuracy"),
+        "CertAcc@0 (%)": percent("certified_accuracy"),
+        "paper's": paper("CertAcc@0 (%)"),
+        "OCA (%)": percent("boundary_accuracy"),
+        "paper's ": paper("OCA (%)"),
+        "boundary mass (%)": percent("boundary_mass"),
+        "paper's  ": paper("Boundary Mass"),
+        "average certified radius": column("average_certified_radius", digits=3),
+        "passes per query": column("mean_passes", digits=0),
+        "paper's   ": paper("Test Cost", "main_compute"),
+    }
+    rows = (entry for protocol in results.metrics for entry in results.entries(protocol, main=True))
+    return table(columns, rows)
+
+
+def levels(results: Results) -> str:
+    """Tell what each level costs, with both scores, and what Monte Carlo certifies at the same level."""
+    own = max(entry["budget"] for entry in results.entries() if entry["variant"].startswith(HEAD))
+    largest = max(entry["budget"] for entry in results.entries(method=TWO_STAGE))
+    rows = []
+    for level in LEVELS:
+        for score in ("additive", "probit"):
+            rows += results.entries(variant=f"{HEAD}{own}", failure=level, score=score)
+        rows += results.entries(method=TWO_STAGE, budget=largest, failure=level)
+    columns: Columns = {
+        "total failure": lambda entry: entry["failure"],
+        "method": lambda entry: f"{entry['method']} {entry['score']}".strip(),
+        "offset": column("offset", digits=3),
+        "issued (%)": percent("issued"),
+        "CertAcc@0 (%)": percent("certified_accuracy"),
+        "average certified radius": column("average_certified_radius", digits=3),
+        "violations (%)": percent("violation_rate"),
+        "violations among issued (%)": percent("violation_rate_among_issued"),
+    }
+    return table(columns, rows)
+
+
+def strategies(results: Results) -> str:
+    """Tell all surrogates: which weights were trained, with which objective, on how many votes."""
+    rows = [
+        entry for entry in results.entries(failure=MAIN_LEVEL) if entry["method"] in (RRISE, JENSEN_SHANNON)
+    ]
+    columns: Columns = {
+        "surrogate": name,
+        "score": lambda entry: entry["score"],
+        "seeds": lambda entry: str(entry["runs"]),
+        "passes for targets": column("targets", digits=0),
+        "accuracy (%)": percent("accuracy"),
+        "CertAcc@0 (%)": percent("certified_accuracy"),
+        "average certified radius": column("average_certified_radius", digits=3),
+        "OCA (%)": percent("boundary_accuracy"),
+        "boundary mass (%)": percent("boundary_mass"),
+        "offset": column("offset", digits=3),
+    }
+    return table(
+        columns, sorted(rows, key=lambda row: (ORDER.index(row["method"]), row["score"], row["budget"]))
+    )
+
+
+def cheapest(results: Results) -> str:
+    """Find the cheapest targets and calibration that lose at most a point, and when they have paid off."""
+    paper = results.paper("main_compute", RRISE, "RRISE BE vs B1")
+    rows = []
+    for score in ("additive", "probit"):
+        options = list(_options(results.evidence[0].held_out(), score))
+        best = max(options, key=lambda option: (option["targets"], option["calibration"]))
+        good = [one for one in options if one["accuracy"] >= best["accuracy"] - 0.01]
+        alike = [one for one in good if one["calibration"] == best["calibration"]]
+        for option in (best, *(min(some, key=lambda one: one["offline"]) for some in (alike, good))):
+            rows.append({**option, "lost": best["accuracy"] - option["accuracy"]})
+    columns: Columns = {
+        "score": lambda row: row["score"],
+        "votes per training input": lambda row: f"{row['targets']:,}",
+        "votes per calibration input": lambda row: f"{row['calibration']:,}",
+        "CertAcc@0 (%)": lambda row: text(100 * row["accuracy"]),
+        "lost (points)": lambda row: text(100 * row["lost"]),
+        "average certified radius": lambda row: text(row["radius"], 3),
+        "offline passes": lambda row: f"{row['offline']:,}",
+        "break-even against 10,000 passes": lambda row: f"{row['break_even']:,}",
+        "paper's": lambda _: text(paper, 0),
+        "times earlier": lambda row: text(paper / row["break_even"], 0),
+    }
+    return table(columns, rows)
+
+
+def _options(evidence: Evidence, score: str) -> Iterator[Entry]:
+    """Yield certified accuracy and cost at every number of votes for targets and for calibration."""
+    heads = [one for one in evidence.surrogates if one.variant.startswith(HEAD)]
+    every = {**evidence.fewer_votes, int(evidence.calibration_votes[0].sum()): evidence.calibration_votes}
+    for one, (n, votes) in itertools.product(heads, every.items()):
+        level, beta = float(MAIN_LEVEL), evidence.about["beta"]
+        (outcome,) = surrogate_outcomes(one, votes, [level], beta=beta, scores=[score])
+        total = costs.offline_total(replace(one.offline, calibration=len(votes) * (n + 1)))
+        yield {
+            "score": score,
+            "targets": one.budget,
+            "calibration": n,
+            "accuracy": float(metrics.certified_accuracy(outcome.certificates, evidence.labels, 0.0)),
+            "radius": metrics.average_certified_radius(outcome.certificates, evidence.labels),
+            "offline": total,
+            "break_even": costs.break_even(total, Fraction(1), Fraction(10_000)),
+        }
+
+
+def break_evens(results: Results) -> str:
+    """Tell when the run's own surrogate has paid off, in both countings, beside the paper's."""
+    own = {protocol: results.entries(protocol, method=RRISE, main=True)[0] for protocol in results.metrics}
+    rows = [{"against": against, "metric": metric} for against, metric in BREAK_EVENS.items()]
+
+    def ours(protocol: str) -> Callable[[Entry], str]:
+        return lambda row: text(own[protocol]["mean"]["break_even"].get(row["against"]), 0)
+
+    columns: Columns = {
+        "against": lambda row: row["against"],
+        "everything counted, per example": ours("held-out"),
+        "counted as the paper does": ours("paper"),
+        "the paper's": lambda row: text(results.paper("main_compute", RRISE, row["metric"]), 0),
+    }
+    return table(columns, rows)
+
+
+def steps(results: Results) -> str:
+    """Tell what the runs took."""
+    return (results.folder / "steps.md").read_text(encoding="utf-8").strip()
+
+
+def estimates(_: list[Results]) -> str:
+    """Tell what the recipes that were not run at full length would take, at the measured rates."""
+    training, votes = (
+        json.loads((ROOT / "benchmarks" / "results" / f"{kind}-cuda.json").read_text(encoding="utf-8"))
+        for kind in ("training", "votes")
+    )
+    rows = []
+    for source, images in (("cifar-100", 50_000), ("tiny-imagenet", 100_000)):
+        recipe = read_recipe(source)
+        rows.append(
+            {
+                "recipe": source,
+                "images": images - int(recipe.data.validation),
+                "epochs": recipe.base.epochs,
+                "votes": recipe.votes.train,
+                "test": 10_000 * recipe.votes.test,
+                "examples/s": training["pairs"][source]["ours"],
+                "votes/s": votes["rows"][f"{recipe.base.architecture} {recipe.votes.precision}"]["d"],
+            }
+        )
+    columns: Columns = {
+        "recipe": lambda row: row["recipe"],
+        "training images": lambda row: f"{row['images']:,}",
+        "epochs of the base": lambda row: str(row["epochs"]),
+        "examples/s": lambda row: text(row["examples/s"], 0),
+        "minutes": lambda row: text(row["epochs"] * row["images"] / row["examples/s"] / 60, 0),
+        "votes per training image": lambda row: f"{row['votes']:,}",
+        "votes/s": lambda row: text(row["votes/s"], 0),
+        "minutes for the training set": lambda row: text(
+            row["images"] * row["votes"] / row["votes/s"] / 60, 0
+        ),
+        "minutes for the test set, per seed": lambda row: text(row["test"] / row["votes/s"] / 60, 0),
+    }
+    return table(columns, rows)
+
+
+OVERALL: dict[str, Callable[[list[Results]], str]] = {"accuracy": accuracy, "estimates": estimates}
+PER_DATASET: dict[str, Callable[[Results], str]] = {
+    "main": main_comparison,
+    "levels": levels,
+    "strategies": strategies,
+    "cheapest": cheapest,
+    "break-even": break_evens,
+    "steps": steps,
+}
+
+
+def filled(page: str) -> str:
+    """Return the page with the text between its marks replaced by tables."""
+    everything = {dataset: Results(dataset) for dataset in DATASETS}
+
+    def made(match: re.Match[str]) -> str:
+        which, _, dataset = match["name"].partition(" ")
+        found = list(everything.values())
+        content = PER_DATASET[which](everything[dataset]) if dataset else OVERALL[which](found)
+        return f"<!-- table: {match['name']} -->\n\n{content}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (?P<name>[^>]+?) -->.*?<!-- end -->", made, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
+    options = parser.parse_args()
+    page = PAGE.read_text(encoding="utf-8")
+    new = filled(page)
+    if options.check:
+        sys.exit(0 if new == page else f"{PAGE} is not up to date: python benchmarks/reproduction.py")
+    PAGE.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

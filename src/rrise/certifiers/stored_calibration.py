@@ -1,0 +1,89 @@
+"""A calibration in a folder: its numbers as JSON, its evidence as Parquet, and whether both agree."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rrise.errors import FolderError
+from rrise.files import Json, sha256_of_file, write_table
+from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
+
+_COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
+
+
+def calibration_to_json(calibration: Calibration) -> Json:
+    """Return the numbers of a calibration as JSON."""
+    return {
+        "score": calibration.score,
+        "offset": calibration.offset,
+        "rank": calibration.rank,
+        "size": calibration.size,
+        "n": calibration.n,
+        "beta": level_text(calibration.beta),
+        "gamma": level_text(calibration.gamma),
+    }
+
+
+def calibration_from_json(value: Json) -> Calibration:
+    """Read the numbers back."""
+    return Calibration(
+        score=str(value["score"]),
+        offset=float(value["offset"]),
+        rank=int(value["rank"]),
+        size=int(value["size"]),
+        n=int(value["n"]),
+        beta=exact_level(value["beta"], "beta"),
+        gamma=exact_level(value["gamma"], "gamma"),
+    )
+
+
+def check_calibration(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
+    """Refuse a calibration whose offset, rank or size is not what its evidence gives."""
+    again, _ = fit_calibration(
+        evidence.top_probability,
+        evidence.agreeing,
+        calibration.n,
+        failure=calibration.failure,
+        beta=calibration.beta,
+        score=calibration.score,
+    )
+    same_offset = np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
+    if not same_offset or (again.rank, again.size) != (calibration.rank, calibration.size):
+        raise FolderError(
+            f"{folder} contradicts itself: its {again.size} calibration inputs give the offset "
+            f"{again.offset!r} at rank {again.rank}, and the folder says {calibration.offset!r} at rank "
+            f"{calibration.rank} of {calibration.size}"
+        )
+
+
+def save_evidence(evidence: CalibrationEvidence, path: Path) -> None:
+    """Write what the offset was computed from, a row for each calibration input."""
+    columns = (evidence.top_probability, evidence.agreeing, evidence.lower, evidence.score)
+    write_table(path, pa.table(dict(zip(_COLUMNS, columns, strict=True))))
+
+
+def load_evidence(path: Path) -> CalibrationEvidence:
+    """Read the evidence back; a damaged file is a `FolderError`."""
+    try:
+        table = pq.read_table(path)
+        columns = [table.column(name).to_numpy() for name in _COLUMNS]
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise FolderError(f"{path} is not a readable Parquet file ({error}): it is damaged") from None
+    return CalibrationEvidence(*columns)
+
+
+def checksums(folder: Path) -> Json:
+    """Return the SHA-256 of every file of a folder, by name."""
+    return {file.name: sha256_of_file(file) for file in sorted(folder.iterdir())}
+
+
+def check_files(folder: Path, files: Json, manifest: str) -> None:
+    """Refuse a folder in which a file is missing or is not the one whose checksum the manifest has."""
+    for name, checksum in files.items():
+        path = folder / Path(name).name
+        if not path.is_file():
+            raise FolderError(f"the certifier folder {folder} is incomplete: {name} is missing")
+        if sha256_of_file(path) != checksum:
+            raise FolderError(f"{path} is damaged or edited: its checksum is not the one in {manifest}")

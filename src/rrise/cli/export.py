@@ -1,0 +1,60 @@
+"""`rrise export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rrise.errors import SettingError
+
+
+def export(
+    certifier: Annotated[Path, typer.Argument(help="A certifier folder.", show_default=False)],
+    *,
+    form: Annotated[str, typer.Option("--format", help="onnx.")] = "onnx",
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise the surrogate to int8.")] = False,
+    openvino: Annotated[
+        bool, typer.Option("--openvino", help="Calibrate for OpenVINO instead of ONNX Runtime.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write.", show_default="CERTIFIER-RUNTIME-NUMBERS")
+    ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="Calibration inputs, .npy or a folder of images.", show_default="the run's"),
+    ] = None,
+    votes: Annotated[
+        Path | None, typer.Option(help="Their votes, a folder of rrise vote.", show_default="the run's")
+    ] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Where datasets are.", show_default="$RRISE_DATA")
+    ] = None,
+) -> None:
+    """Write a certifier for another runtime, calibrated again in that form."""
+    if form != "onnx":
+        raise SettingError(f"expected the format onnx, got {form!r}")
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print("loading torch ...", style="dim")
+    from rrise.certifiers.folder import load_certifier
+    from rrise.deployment.calibration_data import calibration_data
+    from rrise.deployment.export import export_certifier, folder_beside
+    from rrise.deployment.exported_card import cost_sentence
+    from rrise.deployment.exported_folder import read_cost
+
+    loaded = load_certifier(certifier)
+    data = calibration_data(certifier, loaded, inputs=inputs, votes=votes, data_root=data_root)
+    folder = out or folder_beside(certifier, int8=int8, openvino=openvino)
+    with console.status("exporting, and calibrating in that form ..."):
+        exported = export_certifier(
+            loaded,
+            data.images,
+            data.votes,
+            folder,
+            int8=int8,
+            openvino=openvino,
+            range_inputs=data.range_inputs,
+            allow_seen=True,  # range inputs of a run are apart from its calibration inputs by its splits
+        )
+    console.print(f"{folder}: calibrated in {exported.runtime}")
+    console.print(cost_sentence(read_cost(folder)), style="dim")

@@ -1,0 +1,1 @@
+"""From a certifier folder to production: export, service, page and monitor."""

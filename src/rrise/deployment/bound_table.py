@@ -1,0 +1,98 @@
+"""The calibrated bound and radius as a table, for runtimes that have no normal quantile.
+
+Bound and radius never fall as the top probability grows. A table of knots with the bound and radius at each
+knot therefore gives, by the last knot that is not above a top probability, numbers that are never above the
+exact ones. Looking them up takes comparisons and no arithmetic, so this holds in every runtime and precision.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from rrise.statistics import Calibration, certified_radius
+
+Single = NDArray[np.float32]
+
+RADIUS_STEP = 2e-5
+"""How far a radius may lie below the exact one; for `sigma` above 1, as a share of `sigma`."""
+BOUND_STEP = 1e-4
+"""How far a bound up to 1/2 may lie below the exact one."""
+MARGIN = 1e-9
+"""Subtracted from every number: more than the rounding errors of SciPy's quantiles."""
+_PAST_THE_END = 2.0
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class BoundTable:
+    """Knots `[rows, columns]`, ascending row by row, and the bound and radius of each, flattened.
+
+    All are float32: knots are rounded up, bounds and radii down. The first knot is 0, and its bound
+    and radius are 0.
+    """
+
+    knots: Single
+    lower_bound: Single
+    radius: Single
+
+    @classmethod
+    def of(cls, calibration: Calibration, sigma: float) -> "BoundTable":
+        """Make the table of a calibration.
+
+        Guarantee: for a top probability `q` in float32, `look_up` gives a bound of at most
+        `calibration.lower_bound(q)` and a radius of at most that of this exact bound. Neither is further
+        below than a step, `RADIUS_STEP * max(1, sigma)` for radii and `BOUND_STEP` for bounds, plus `MARGIN`
+        and the rounding to float32.
+        """
+        highest = float(calibration.lower_bound(1.0))
+        knots = _smallest_with(calibration, _wanted_bounds(highest, sigma))
+        exact = calibration.lower_bound(knots)
+        bound = _down(np.maximum(exact - MARGIN, 0.0))
+        radius = np.maximum(certified_radius(exact, sigma) - MARGIN, 0.0)
+        radius = np.where(bound > 0.5, _down(radius), np.float32(0))
+        columns = int(np.ceil(np.sqrt(len(knots))))
+        missing = -len(knots) % columns
+        return cls(
+            np.pad(_up(knots), (0, missing), constant_values=_PAST_THE_END).reshape(-1, columns),
+            np.pad(bound, (0, missing), mode="edge"),
+            np.pad(radius, (0, missing), mode="edge"),
+        )
+
+    def look_up(self, top_probability: Single) -> tuple[Single, Single]:
+        """Return bound and radius of each top probability, as the exported graph does; NaN gives 0 and 0."""
+        ordered = np.where(np.isnan(top_probability), -1, top_probability)
+        place = np.maximum(np.searchsorted(self.knots.ravel(), ordered, side="right") - 1, 0)
+        return self.lower_bound[place], self.radius[place]
+
+
+def _wanted_bounds(highest: float, sigma: float) -> NDArray[np.float64]:
+    """Return the bounds to have knots at: steps of the bound up to 1/2, of the radius above it."""
+    low = np.arange(BOUND_STEP, min(highest, 0.5), BOUND_STEP)
+    if highest <= 0.5:
+        return np.append(low, highest) if highest > 0 else low
+    step = RADIUS_STEP * max(1.0, sigma) / sigma
+    high = special.ndtr(np.arange(step, special.ndtri(highest), step))
+    return np.concatenate([low, [0.5], high[high < highest], [highest]])
+
+
+def _smallest_with(calibration: Calibration, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 0 and the smallest top probabilities with these bounds, to the last bit, by bisection."""
+    low, high = np.zeros_like(bounds), np.ones_like(bounds)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = calibration.lower_bound(middle) >= bounds
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.append(0.0, np.maximum.accumulate(high))
+
+
+def _down(values: NDArray[np.float64]) -> Single:
+    """Return the largest float32 numbers that do not exceed the values."""
+    rounded = values.astype(np.float32)
+    return np.where(rounded > values, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+
+
+def _up(values: NDArray[np.float64]) -> Single:
+    """Return the smallest float32 numbers that are not below the values."""
+    return -_down(-values)

@@ -1,0 +1,62 @@
+"""Loading what answers: a certifier in torch, or an exported one in its runtime."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.folder import load_certifier
+from rrise.certifiers.surrogate import BATCH_SIZE, Certifier
+from rrise.data.inputs import InputRange
+from rrise.deployment.deployed import Answers
+from rrise.deployment.exported import ExportedCertifier
+from rrise.deployment.exported_folder import is_exported, load_exported
+from rrise.training.surrogate import surrogate_probabilities
+
+
+def load_deployed(folder: str | Path, *, threads: int | None = None) -> "TorchCertifier | ExportedCertifier":
+    """Load a certifier folder, to run in torch, or an exported one, to run in its runtime.
+
+    Either is checked against its checksums, its evidence and its probe first. `threads` limits the cores that
+    an exported one uses; torch has a setting of its own.
+    """
+    path = Path(folder)
+    if is_exported(path):
+        return load_exported(path, threads=threads)
+    return TorchCertifier(load_certifier(path))
+
+
+class TorchCertifier:
+    """A certifier in torch, as a service uses it."""
+
+    runtime = "torch"
+
+    def __init__(self, certifier: Certifier) -> None:
+        self.certifier = certifier
+        self.input_shape = certifier.input_shape
+        self.input_range: InputRange = certifier.smoothing.input_range
+        self.class_names = certifier.class_names
+        self.guarantee = certifier.guarantee
+        self.calibration, self.evidence = certifier.calibration, certifier.evidence
+
+    def answer(self, inputs: NDArray[np.float32]) -> Answers:
+        """Certify inputs `[n, *input_shape]`; where the surrogate returns NaN no radius is issued."""
+        certifier = self.certifier
+        if len(inputs) == 0:
+            probabilities = np.zeros((0, len(self.class_names)))
+        else:
+            batch = torch.from_numpy(np.array(inputs, dtype=np.float32))
+            probabilities = surrogate_probabilities(certifier.network, batch, BATCH_SIZE)
+        known = ~np.isnan(probabilities).any(axis=1)
+        top = np.where(known, probabilities.max(axis=1, initial=0.0), 0.0).astype(np.float32)
+        found = Certificates.from_bound(
+            probabilities.argmax(axis=1),
+            np.where(known, certifier.calibration.lower_bound(top), 0.0),
+            sigma=certifier.smoothing.sigma,
+            guarantee=certifier.guarantee,
+            passes=1,
+        )
+        shares = probabilities.astype(np.float32)
+        return Answers(found.label, found.radius, found.lower_bound, found.issued, shares)

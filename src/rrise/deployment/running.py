@@ -1,0 +1,101 @@
+"""Runs a service until it is told to end."""
+
+import gc
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from rrise.errors import SettingError
+
+GRACE = 30
+"""Seconds that accepted requests have to be answered in when the service is told to end."""
+BACKLOG = 4096
+KEEP_ALIVE = 30
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which the event loop lets the thread of the forward pass in, ten times as often as usual."""
+
+
+class _Server(uvicorn.Server):
+    """Tells the application at once of the wish to end, so that long answers are cut short."""
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stop()
+        super().handle_exit(sig, frame)
+
+
+def run_service(app: FastAPI, *, host: str, port: int, on_start: Callable[[str], object]) -> None:
+    """Serve an application of `create_app` until SIGINT or SIGTERM; then answer what was accepted.
+
+    `on_start` is called with the address once connections are accepted; port 0 finds a free one.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    _allow_many_connections()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    _spare_the_collector()
+    with _listening(host, port) as listening:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE,
+            backlog=BACKLOG,
+        )
+        name = f"[{host}]" if ":" in host else host
+        on_start(f"http://{name}:{listening.getsockname()[1]}")
+        with suppress(KeyboardInterrupt):
+            _Server(config, app.state.service.stop).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    It names its protocol, because asyncio sends small answers at once only on sockets that do.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def read_token(file: Path) -> str:
+    """Return the token in a file, without the white space around it."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        raise SettingError(f"expected a token in {file}, got bytes that are no ASCII text") from None
+
+
+def _spare_the_collector() -> None:
+    """Take what is there for good out of garbage collection: going through it all stalls every request."""
+    gc.collect()
+    gc.freeze()
+
+
+def _allow_many_connections() -> None:
+    """Use all the open files that the system allows this process: each connection is one."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

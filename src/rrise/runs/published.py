@@ -1,0 +1,157 @@
+"""Published results: the evidence of some runs, with all tables and figures made from it alone."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from rrise.errors import FolderError, MismatchError, SettingError
+from rrise.evaluation.evidence import HELD_OUT, PAPER, Evidence
+from rrise.evaluation.evidence_files import EVIDENCE, read_evidence, write_evidence
+from rrise.evaluation.figures import Drawing, result_figures
+from rrise.evaluation.results import Shown
+from rrise.evaluation.seeds import over_seeds
+from rrise.evaluation.tables import build_tables, write_tables
+from rrise.evaluation.writing import drawings_of
+from rrise.files import Json, new_folder, write_bytes, write_text
+from rrise.runs.journal import JOURNAL, read_journal
+from rrise.runs.steps import RECIPE
+
+METRICS, STEPS = "metrics.json", "steps"
+_COLOURS = 128
+_STEP_COLUMNS = ("seed", "step", "pieces", "passes", "epochs", "seconds", "hardware", "torch", "date")
+
+
+def publish(runs: Sequence[Path], out: Path) -> list[str]:
+    """Put the evidence of evaluated runs of one dataset into `out`, make everything from it, and say so.
+
+    An earlier publication in `out` is replaced; a folder with other things in it is refused.
+    """
+    if not runs:
+        raise SettingError("expected at least one run folder to publish")
+    if out.exists() and not (out / METRICS).is_file() and any(out.iterdir()):
+        raise FolderError(f"{out} holds other things than published results: choose another --out")
+    found = {run: read_evidence(run / "evaluation" / "evidence").for_tables() for run in runs}
+    if len(datasets := sorted({one.about["dataset"] for one in found.values()})) > 1:
+        raise MismatchError(f"the runs are of different datasets ({', '.join(datasets)}): publish each alone")
+    with new_folder(out) as folder:
+        for run, evidence in found.items():
+            part = folder / f"seed-{evidence.about['seed']}"
+            if part.exists():
+                raise MismatchError(
+                    f"two of the runs have seed {evidence.about['seed']}: publish one of them"
+                )
+            part.mkdir()
+            write_evidence(part, evidence)
+            shutil.copyfile(run / RECIPE, part / RECIPE)
+            if (run / JOURNAL).is_file():
+                shutil.copyfile(run / JOURNAL, part / JOURNAL)
+        _make(folder, folder)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    return [f"{len(runs)} runs of {datasets[0]}, {size / 1e6:.1f} MB: {out.resolve()}"]
+
+
+def rebuild(results: Path, out: Path | None = None) -> list[str]:
+    """Make metrics, tables and figures again from published evidence, there or in another folder."""
+    if not list(results.glob(f"*/{EVIDENCE}")):
+        raise FolderError(f"expected published results in {results}, but no folder in it has {EVIDENCE}")
+    target = results if out is None else out
+    target.mkdir(parents=True, exist_ok=True)
+    _make(results, target)
+    return [f"metrics, tables and figures: {target.resolve()}"]
+
+
+def _make(source: Path, target: Path) -> None:
+    parts = sorted(path.parent for path in source.glob(f"*/{EVIDENCE}"))
+    evidence = [read_evidence(part) for part in parts]
+    recipes = [(part / RECIPE).read_text(encoding="utf-8") for part in parts]
+    metrics: dict[str, list[Json]] = {}
+    for protocol, ones in _by_protocol(evidence).items():
+        outcomes = [one.outcomes() for one in ones]
+        runs = [one.results(found) for one, found in zip(ones, outcomes, strict=True)]
+        metrics[protocol] = over_seeds(runs)
+        tables = build_tables(
+            metrics[protocol], {runs[0]["dataset"]: runs[0]["thresholds"]}, protocol=protocol, paper=True
+        )
+        with new_folder(target / protocol) as folder:
+            (folder / "tables").mkdir()
+            write_tables(folder / "tables", tables, formats=("csv", "md"))
+            if protocol == HELD_OUT:
+                shown = Shown.of(
+                    ones[0], outcomes[0], images=None, class_names=(), recipe=recipes[0], paper=True
+                )
+                (folder / "figures").mkdir()
+                for name, drawing in {**drawings_of(runs[0], shown), **_over_seeds(runs)}.items():
+                    write_bytes(folder / "figures" / f"{name}.png", _small_png(drawing))
+    write_text(target / METRICS, _metrics_text(metrics))
+    _write_steps(target, parts)
+
+
+def _by_protocol(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+    """Return the evidence by protocol; what calibrated, and was reported on, can also be left out."""
+    found = {HELD_OUT: [one.held_out() for one in evidence]}
+    if all(one.about["protocol"] == PAPER for one in evidence):
+        found[PAPER] = list(evidence)
+    return found
+
+
+def _over_seeds(runs: Sequence[Json]) -> dict[str, Drawing]:
+    """Return the figures that show several runs at once; the others are of the first."""
+    drawings = result_figures(runs)
+    return {name: drawing for name, drawing in drawings.items() if name != "certified_accuracy"}
+
+
+def _small_png(drawing: Drawing) -> bytes:
+    """Return a figure as a PNG of few colours, which takes a third of the space."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(drawing.png())) as picture:
+        picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _metrics_text(metrics: dict[str, list[Json]]) -> str:
+    """Return the metrics as JSON, a line for each setting."""
+    protocols = [
+        f"{json.dumps(name)}: [\n"
+        + ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
+        + "\n]"
+        for name, entries in metrics.items()
+    ]
+    return "{\n" + ",\n".join(protocols) + "\n}\n"
+
+
+def _write_steps(target: Path, parts: Sequence[Path]) -> None:
+    """Write what each step took, over all the pieces in which it was done, as CSV and Markdown."""
+    rows = [row for part in parts for row in _steps(part)]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _STEP_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(target / f"{STEPS}.csv", text.getvalue())
+    lines = ["| " + " | ".join(_STEP_COLUMNS) + " |", "|" + "---|" * len(_STEP_COLUMNS)]
+    lines += ["| " + " | ".join(str(row[name]) for name in _STEP_COLUMNS) + " |" for row in rows]
+    write_text(target / f"{STEPS}.md", "\n".join(lines) + "\n")
+
+
+def _steps(part: Path) -> list[Json]:
+    seed = part.name.removeprefix("seed-")
+    steps: dict[tuple[str, str], list[Json]] = {}
+    for entry in read_journal(part):
+        steps.setdefault((entry["step"], entry["hardware"]), []).append(entry)
+    return [
+        {
+            "seed": seed,
+            "step": step,
+            "pieces": len(entries),
+            **{unit: sum(entry.get(unit, 0) for entry in entries) or "" for unit in ("passes", "epochs")},
+            "seconds": round(sum(entry["seconds"] for entry in entries), 1),
+            "hardware": hardware,
+            "torch": entries[-1]["torch"],
+            "date": entries[-1]["date"],
+        }
+        for (step, hardware), entries in steps.items()
+    ]

@@ -1,0 +1,37 @@
+"""Fixtures for the service: a small certifier of images, and a client of it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from torch import nn
+
+from rrise.certifiers.surrogate import Certifier
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+
+@pytest.fixture(scope="session")
+def image_certifier() -> tuple[Certifier, nn.Module]:
+    """A certifier of grey images and its base classifier."""
+    from .serving import make_image_certifier
+
+    return make_image_certifier()
+
+
+@pytest.fixture(scope="session")
+def images_certifier(image_certifier: tuple[Certifier, nn.Module]) -> Certifier:
+    return image_certifier[0]
+
+
+@pytest.fixture
+def client(images_certifier: Certifier) -> "Iterator[TestClient]":
+    from fastapi.testclient import TestClient
+
+    from rrise.deployment.service import create_app
+
+    from .serving import deployed_of
+
+    with TestClient(create_app(deployed_of(images_certifier))) as opened:
+        yield opened

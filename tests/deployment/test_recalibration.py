@@ -1,0 +1,151 @@
+"""Recalibration from audited queries: what it computes, what it then promises, and what it refuses."""
+
+import dataclasses
+import sqlite3
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+import rrise
+from rrise.cli.recalibrate import recalibrate as command
+from rrise.deployment.monitor import Monitor
+from rrise.deployment.recalibration import read_audited, recalibrate, recalibrate_folder
+from rrise.deployment.watched import certifier_identity
+from rrise.statistics import fit_calibration
+from tests.closed_forms import HalfSpace
+from tests.deployment.watched_certifier import WatchedCertifier
+
+
+def shifted(number: int, seed: int) -> np.ndarray:
+    """Inputs that the calibration inputs are not like: close to the middle."""
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.normal(0.45, 0.08, (number, 4)), 0, 1).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def flattering(certifier: rrise.Certifier) -> rrise.Certifier:
+    """A surrogate that is far too sure of itself, calibrated as if it were right."""
+
+    class TooSure(torch.nn.Module):
+        def __init__(self, network: torch.nn.Module) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return 4 * self.network(inputs)
+
+    return dataclasses.replace(certifier, network=TooSure(certifier.network), program=None)
+
+
+@pytest.fixture(scope="module")
+def audited(
+    flattering: rrise.Certifier, half_space: HalfSpace, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The database of a monitor that audited 300 shifted queries."""
+    database = tmp_path_factory.mktemp("monitor") / "monitor.db"
+    watched, inputs = WatchedCertifier(flattering), shifted(300, 1)
+    with Monitor(watched, database, base=half_space, fraction=1.0, max_waiting=300) as monitor:
+        monitor.observe(inputs, watched.answer(inputs))
+        assert monitor.flush(audits=True, timeout=120)
+        assert monitor.state().audited == 300
+        assert monitor.state().alarm
+    return database
+
+
+def wrong_share(certifier: rrise.Certifier, base: HalfSpace, seed: int) -> float:
+    inputs = shifted(2000, seed)
+    certificates = certifier(inputs)
+    distance = base.distances(inputs)
+    wrong = (certificates.label != (distance > 0)) | (certificates.radius > np.abs(distance))
+    return float((certificates.issued & wrong).mean())
+
+
+def test_what_was_wrong_after_the_shift_holds_again(
+    flattering: rrise.Certifier, half_space: HalfSpace, audited: Path
+) -> None:
+    new = recalibrate(flattering, read_audited(audited))
+    assert wrong_share(flattering, half_space, 2) > 0.2
+    assert wrong_share(new, half_space, 2) <= 0.1 + 0.05
+    assert new.network is flattering.network
+    assert certifier_identity(new) != certifier_identity(flattering)
+
+
+def test_the_offset_is_that_of_the_stored_rows(flattering: rrise.Certifier, audited: Path) -> None:
+    with sqlite3.connect(audited) as connection:
+        rows = np.array(connection.execute("SELECT top_probability, agreeing FROM audits").fetchall())
+    connection.close()
+    former = flattering.calibration
+    expected, _ = fit_calibration(rows[:, 0], rows[:, 1], former.n, failure=former.failure, beta=former.beta)
+    assert recalibrate(flattering, read_audited(audited)).calibration == expected
+
+
+def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
+    certifier: rrise.Certifier, half_space: HalfSpace, tmp_path: Path
+) -> None:
+    database, folder = tmp_path / "monitor.db", tmp_path / "certifier"
+    certifier.save(folder)
+    watched, inputs = WatchedCertifier(certifier), shifted(60, 3)
+    with Monitor(watched, database, base=half_space, fraction=1.0) as monitor:
+        monitor.observe(inputs, watched.answer(inputs))
+        assert monitor.flush(audits=True, timeout=120)
+        new = recalibrate_folder(folder, database, tmp_path / "new")
+    loaded = rrise.load_certifier(tmp_path / "new")
+    assert loaded.calibration == new.calibration
+    assert loaded.guarantee == new.guarantee
+    year = datetime.now(UTC).year
+    assert f"exchangeable with the calibration inputs, which are queries audited from {year}" in str(
+        loaded.guarantee
+    )
+    assert loaded.guarantee.numbers["calibration_inputs"] == 60
+    assert "queries audited" in (tmp_path / "new" / "README.md").read_text()
+    app = typer.Typer()
+    app.command()(command)
+    arguments = [str(folder), "--from-monitor", str(database), "--out", str(tmp_path / "again")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "from 60 audited queries" in result.output
+    assert rrise.load_certifier(tmp_path / "again").calibration == new.calibration
+
+
+def test_only_queries_since_a_time_are_taken(flattering: rrise.Certifier, audited: Path) -> None:
+    assert len(read_audited(audited, time.time() - 3600).time) == 300
+    later = read_audited(audited, time.time() + 1)
+    assert len(later.time) == 0
+    with pytest.raises(rrise.RriseError, match=r"at least 10 audited queries .* got 0: wait for more"):
+        recalibrate(flattering, later)
+
+
+def test_refuses_what_does_not_belong_together(
+    flattering: rrise.Certifier, audited: Path, tmp_path: Path
+) -> None:
+    found = read_audited(audited)
+    for key, value, sentence in (
+        ("base_classifier", "0123456789abcdef", "base classifier .* here, 0123456789ab there"),
+        ("votes", 500, "number of votes 400 here, 500 there"),
+        ("certifier", "feed", "calibrated surrogate .* here, feed there"),
+    ):
+        other = dataclasses.replace(found, about={**found.about, key: value})
+        with pytest.raises(rrise.RriseError, match=sentence):
+            recalibrate(flattering, other)
+    with pytest.raises(rrise.RriseError, match="expected the database of a monitor at"):
+        read_audited(tmp_path / "none.db")
+    (tmp_path / "text.db").write_text("no database " * 100)
+    with pytest.raises(rrise.RriseError, match=r"text\.db is not"):
+        read_audited(tmp_path / "text.db")
+
+
+def test_refuses_a_time_that_is_none_and_a_certifier_of_another_monitor(
+    certifier: rrise.Certifier, audited: Path, tmp_path: Path
+) -> None:
+    certifier.save(tmp_path / "certifier")
+    with pytest.raises(rrise.RriseError, match="expected a time such as 2026-11-15"):
+        recalibrate_folder(tmp_path / "certifier", audited, tmp_path / "new", since="yesterday")
+    with pytest.raises(rrise.RriseError, match="at least 10 audited queries"):
+        recalibrate_folder(tmp_path / "certifier", audited, tmp_path / "new", since="2999-01-01")
+    assert not (tmp_path / "new").exists()
