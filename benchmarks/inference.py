@@ -12,6 +12,7 @@ compare ratios.
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -42,7 +43,7 @@ from rrise.votes.array import votes_for
 RESULTS = Path(__file__).parent / "results"
 BATCH = 256
 TURNS = 3
-SINGLES, BATCHES = 30, 2
+SINGLES, BATCHES = 30, 1
 VOTES, SELECTION, TIMED_VOTES = 10_000, 100, 512
 EAGER = "torch, eager"
 GOALS = {"ratio": 1.1, "int8_speed": 4.0, "points_lost": 1.0}
@@ -58,6 +59,10 @@ class Contender:
     certify: Callable[[np.ndarray], Answers]
 
 
+def progress(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
 def in_torch(name: str, certifier: Certifier) -> Contender:
     def bare(inputs: np.ndarray) -> object:
         with evaluating(certifier.network):
@@ -68,6 +73,7 @@ def in_torch(name: str, certifier: Certifier) -> Contender:
 
 def compiled(certifier: Certifier, data: CalibrationData) -> Certifier:
     """Return the certifier with its network compiled, and calibrated in that form."""
+    progress("compiling")
     network = torch.compile(certifier.network, dynamic=False)
     rows = len(data.images)
     full = np.resize(data.images, (-(-rows // BATCH) * BATCH, *data.images.shape[1:]))  # batches of one size
@@ -91,6 +97,7 @@ def in_runtime(
     certifier: Certifier, data: CalibrationData, folder: Path, *, int8: bool, openvino: bool
 ) -> Contender:
     """Export, and open the same graph a second time up to its logits."""
+    progress(f"exporting: {folder.name}")
     export_certifier(
         certifier,
         data.images,
@@ -115,14 +122,16 @@ def in_runtime(
 def timed(contenders: list[Contender], inputs: np.ndarray) -> dict[str, dict[str, float]]:
     """Time every contender in turns, and keep the best of each."""
     best: dict[str, dict[str, float]] = {c.name: {} for c in contenders}
-    for _ in range(TURNS):
+    for turn in range(TURNS):
         for contender in contenders:
+            progress(f"turn {turn + 1} of {TURNS}: {contender.name}")
             time.sleep(0.2)  # threads of the runtime before stop spinning
             kept = best[contender.name]
             for what, act in (("bare", contender.bare), ("certificate", contender.certify)):
                 for size, times in ((1, SINGLES), (BATCH, BATCHES)):
                     batch = inputs[:size]
-                    act(batch)
+                    if size == 1 or turn == 0:
+                        act(batch)
                     seconds = best_of(times, lambda act=act, batch=batch: act(batch))
                     name = f"{what}_{size}_s"
                     kept[name] = min(seconds, kept.get(name, np.inf))
@@ -139,6 +148,7 @@ def quality(label: np.ndarray, radius: np.ndarray, issued: np.ndarray, truth: np
 
 
 def answered(contender: Contender, inputs: np.ndarray, truth: np.ndarray) -> dict:
+    progress(f"certificates of {len(inputs):,} inputs: {contender.name}")
     parts = [contender.certify(inputs[start : start + BATCH]) for start in range(0, len(inputs), BATCH)]
     columns = [np.concatenate([getattr(p, name) for p in parts]) for name in ("label", "radius", "issued")]
     return quality(*columns, truth)

@@ -3,7 +3,7 @@
     python benchmarks/serving.py [--certifier FOLDER] [--seconds 5] [--rounds 3] [--soak 600]
 
 Both run as processes of their own with the same server, and are loaded in turns. The bare endpoint decodes
-the same `.npy` body, batches the same forward pass with the same limits, delays and thread switching, and
+the same `.npy` body, batches the same forward pass with the same limits, delays and process settings, and
 answers the class: no checks, no certificate, no metrics, no security headers. The client is a small asyncio
 one on keep-alive connections, each of which sends its next request when it has its answer. `--rounds 0 --soak
 600` measures the soak alone and keeps the other numbers.
@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import socket
 import statistics
-import sys
 import tempfile
 import time
 from multiprocessing.process import BaseProcess
@@ -51,10 +50,9 @@ def serve_bare(folder: str, port: int) -> None:
     from fastapi import FastAPI, Request
 
     import rrise
-    from rrise.deployment.running import SWITCH_INTERVAL
+    from rrise.deployment.running import prepare_process
     from rrise.deployment.service_settings import ServiceSettings
 
-    sys.setswitchinterval(SWITCH_INTERVAL)
     network, settings = rrise.load_certifier(folder).network.eval(), ServiceSettings()
     waiting: asyncio.Queue[tuple[np.ndarray, asyncio.Future[int]]] = asyncio.Queue()
     thread = ThreadPoolExecutor(1)
@@ -93,6 +91,7 @@ def serve_bare(folder: str, port: int) -> None:
         waiting.put_nowait((np.load(io.BytesIO(await request.body())), answered))
         return {"label": await answered}
 
+    prepare_process()
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", access_log=False, backlog=4096)
 
 

@@ -30,7 +30,6 @@ from .serving import NPY, Altered, deployed_of, npy, served, some_images, until
 
 IMAGES = some_images(8, seed=5)
 BODY: Any = {"content": npy(IMAGES[0]), "headers": {"content-type": NPY}}
-COMMAND = "import typer; from rrise.cli.serve import serve; typer.run(serve)"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
     """Run the service and give its process and address."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(folder), "--port", "0", *options],
+        [sys.executable, "-m", "rrise", "serve", str(folder), "--port", "0", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

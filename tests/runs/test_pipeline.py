@@ -150,7 +150,8 @@ def test_it_stops_where_it_is_told_to(copied: Path, tmp_path: Path) -> None:
     few, quiet = read_recipe("digits", "quick", {"base.epochs": 2, "votes.train": 20}), Console(quiet=True)
     folder = tmp_path / "part"
     assert run_recipe(folder, few, quiet, until="base") is None
-    assert {path.name for path in folder.iterdir()} == {".lock", "recipe.toml", "splits.json", "base"}
+    written = {".lock", "recipe.toml", "splits.json", "journal.jsonl", "base"}
+    assert {path.name for path in folder.iterdir()} == written
     assert run_recipe(folder, few, quiet, until="surrogate") is None
     assert {path.name for path in (folder / "votes").iterdir()} == {"train"}
     assert (folder / "surrogate" / "model.json").exists()

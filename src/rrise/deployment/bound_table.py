@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rrise.statistics import Calibration, certified_radius
+from rrise.statistics import Calibration, certified_radius, float32_below
 
 Single = NDArray[np.float32]
 
@@ -49,9 +49,9 @@ class BoundTable:
         highest = float(calibration.lower_bound(1.0))
         knots = _smallest_with(calibration, _wanted_bounds(highest, sigma))
         exact = calibration.lower_bound(knots)
-        bound = _down(np.maximum(exact - MARGIN, 0.0))
+        bound = float32_below(np.maximum(exact - MARGIN, 0.0))
         radius = np.maximum(certified_radius(exact, sigma) - MARGIN, 0.0)
-        radius = np.where(bound > 0.5, _down(radius), np.float32(0))
+        radius = np.where(bound > 0.5, float32_below(radius), np.float32(0))
         columns = int(np.ceil(np.sqrt(len(knots))))
         missing = -len(knots) % columns
         return cls(
@@ -87,12 +87,6 @@ def _smallest_with(calibration: Calibration, bounds: NDArray[np.float64]) -> NDA
     return np.append(0.0, np.maximum.accumulate(high))
 
 
-def _down(values: NDArray[np.float64]) -> Single:
-    """Return the largest float32 numbers that do not exceed the values."""
-    rounded = values.astype(np.float32)
-    return np.where(rounded > values, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-
-
 def _up(values: NDArray[np.float64]) -> Single:
     """Return the smallest float32 numbers that are not below the values."""
-    return -_down(-values)
+    return -float32_below(-values)

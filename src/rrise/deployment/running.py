@@ -19,7 +19,7 @@ GRACE = 30
 BACKLOG = 4096
 KEEP_ALIVE = 30
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which the event loop lets the thread of the forward pass in, ten times as often as usual."""
+"""Seconds after which a busy thread lets another one in; a tenth of what is usual."""
 
 
 class _Server(uvicorn.Server):
@@ -40,9 +40,7 @@ def run_service(app: FastAPI, *, host: str, port: int, on_start: Callable[[str],
     `on_start` is called with the address once connections are accepted; port 0 finds a free one.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    _allow_many_connections()
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    _spare_the_collector()
+    prepare_process()
     with _listening(host, port) as listening:
         config = uvicorn.Config(
             app,
@@ -86,16 +84,18 @@ def read_token(file: Path) -> str:
         raise SettingError(f"expected a token in {file}, got bytes that are no ASCII text") from None
 
 
-def _spare_the_collector() -> None:
-    """Take what is there for good out of garbage collection: going through it all stalls every request."""
-    gc.collect()
-    gc.freeze()
+def prepare_process() -> None:
+    """Make this process ready to serve: call it once everything is loaded.
 
-
-def _allow_many_connections() -> None:
-    """Use all the open files that the system allows this process: each connection is one."""
+    Uses all the open files that the system allows, since each connection is one. Lets the thread of the
+    forward pass in sooner than usual. Takes what is there for good out of garbage collection: going through
+    it all would stall every request.
+    """
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.collect()
+    gc.freeze()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from rrise.evaluation.measuring import measure
 from rrise.evaluation.methods import SurrogateEvidence, surrogate_outcomes
 from rrise.evaluation.outcomes import MONTE_CARLO, SEQUENTIAL, TWO_STAGE, Outcome, Setting
 from rrise.files import Json
+from rrise.statistics import float32_below
 from rrise.votes.array import Votes
 
 HELD_OUT, PAPER = "held-out", "paper"
@@ -116,7 +116,7 @@ class Evidence:
 def rounded_down(outcome: Outcome, sigma: float) -> Outcome:
     """Return an outcome whose bounds a float32 holds, none of them larger than it was."""
     certificates = outcome.certificates
-    bound = float32_below(certificates.lower_bound)
+    bound = float32_below(certificates.lower_bound).astype(np.float64)
     return replace(
         outcome,
         certificates=Certificates.from_bound(
@@ -127,14 +127,3 @@ def rounded_down(outcome: Outcome, sigma: float) -> Outcome:
             passes=certificates.passes,
         ),
     )
-
-
-def float32_below(values: NDArray[np.float64]) -> NDArray[Any]:
-    """Return the largest float32 that is not above each value, as float64.
-
-    >>> float(float32_below(np.array([0.1]))[0]) <= 0.1
-    True
-    """
-    nearest = values.astype(np.float32)
-    too_large = nearest.astype(np.float64) > values
-    return np.where(too_large, np.nextafter(nearest, np.float32(-np.inf)), nearest).astype(np.float64)

@@ -21,7 +21,7 @@ from rrise.statistics.conformal import (
     smallest_calibration_size,
 )
 from rrise.statistics.radius import certified_radius, check_sigma
-from rrise.statistics.rounding import format_down, format_up, round_down
+from rrise.statistics.rounding import float32_below, format_down, format_up, round_down
 from rrise.statistics.scores import SCORES, Score, score_by_name
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "conformal_share",
     "exact_level",
     "fit_calibration",
+    "float32_below",
     "format_down",
     "format_up",
     "level_text",

@@ -41,6 +41,19 @@ def round_down(values: ArrayLike, decimals: int = 6) -> NDArray[np.float64]:
     return np.asarray(np.where(rounded > exact, (steps - 1) / scale, rounded))[()]
 
 
+def float32_below(values: ArrayLike) -> NDArray[np.float32]:
+    """Return the largest float32 numbers that do not exceed the values.
+
+    >>> below = float32_below(0.1)
+    >>> float(below) <= 0.1 < float(np.nextafter(below, np.float32(1)))
+    True
+    """
+    exact = np.asarray(values, dtype=np.float64)
+    nearest = exact.astype(np.float32)
+    lower = np.nextafter(nearest, np.float32(-np.inf))
+    return np.asarray(np.where(nearest > exact, lower, nearest))
+
+
 def _format(value: float, decimals: int, rounding: str) -> str:
     if not np.isfinite(value):
         return str(float(value))
