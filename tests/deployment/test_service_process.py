@@ -52,9 +52,9 @@ def process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
     ) as started:
         try:
             assert started.stdout is not None
-            line = started.stdout.readline()
-            found = re.search(r"http://\S+", line)
-            assert found, line + started.stdout.read()
+            said = iter(started.stdout.readline, "")
+            found = next((match for line in said if (match := re.search(r"http://\S+", line))), None)
+            assert found, "it ended before it served"
             yield started, found.group()
         finally:
             started.kill()
