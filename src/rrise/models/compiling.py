@@ -1,5 +1,7 @@
 """Compiled functions that can be relied on: where the compiler fails, the plain function goes on."""
 
+import signal
+import threading
 import types
 import warnings
 from collections.abc import Callable
@@ -25,6 +27,12 @@ class Compiled:
 
     def _first(self, *arguments: Any) -> torch.Tensor:
         try:
+            return self._compile(*arguments)
+        finally:
+            take_signals_back()
+
+    def _compile(self, *arguments: Any) -> torch.Tensor:
+        try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the compiler's, about its own code
                 self._run = torch.compile(
@@ -39,9 +47,23 @@ class Compiled:
         warnings.warn(
             f"the {self._name} does not compile ({reason}): it runs in eager mode, slower",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return self._run(*arguments)
+
+
+def take_signals_back() -> None:
+    """Let Python handle signals again after a compilation.
+
+    The compiler of GPU code brings signal handlers of its own, for files that it would leave behind; with
+    them in place an interrupt may end the process before a step could say how far it got.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+        if handler is not None:
+            signal.signal(number, handler)
 
 
 def with_own_code(function: Any) -> types.FunctionType:

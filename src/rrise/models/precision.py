@@ -1,8 +1,9 @@
 """Precision: which number type a classifier computes in. Another precision is another classifier."""
 
 import copy
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -58,37 +59,57 @@ def identity_at(module: nn.Module, precision: str | None, inputs: torch.Tensor, 
     return fingerprint_in_use(own_copy(module).to(dtype), inputs, name)
 
 
-@contextmanager
-def matrix_products(precision: str) -> Iterator[None]:
+class _Switches:
+    """Torch's settings of float32 arithmetic, which hold for all threads of the process.
+
+    Threads that want the same setting compute side by side; one that wants another waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._wanted, self._users = "", 0
+        self._before: list[tuple[Any, str, Any]] = []
+
+    @contextmanager
+    def held(self, wanted: str) -> Iterator[None]:
+        """Hold the switches at a setting, and put them back when the last who wants it is done."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._users or self._wanted == wanted)
+            if not self._users:
+                self._wanted, self._before = wanted, _set(_switches(wanted))
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._users -= 1
+                if not self._users:
+                    _set(self._before)
+                    self._changed.notify_all()
+
+
+_SWITCHES = _Switches()
+
+
+def matrix_products(precision: str) -> AbstractContextManager[None]:
     """Compute float32 matrix products and convolutions in full, or in TF32 for `tf32`, whatever is set."""
-    wanted = "tf32" if precision == "tf32" else "ieee"
-    with _all_set(wanted) if hasattr(torch.backends.cuda.matmul, "fp32_precision") else _tf32_set(wanted):
-        yield
+    return _SWITCHES.held("tf32" if precision == "tf32" else "ieee")
 
 
-@contextmanager
-def _all_set(wanted: str) -> Iterator[None]:
-    """Set the switches of torch 2.9 and later."""
+def _switches(wanted: str) -> list[tuple[Any, str, Any]]:
+    """Return the places that torch reads, their names and the values to give them."""
     backends: Any = torch.backends
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+        return [(place, "allow_tf32", wanted == "tf32") for place in (backends.cuda.matmul, backends.cudnn)]
     places = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
     if wanted == "ieee":
         places += [backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn]
-    before = [place.fp32_precision for place in places]
-    for place in places:
-        place.fp32_precision = wanted
-    try:
-        yield
-    finally:
-        for place, value in zip(places, before, strict=True):
-            place.fp32_precision = value
+    return [(place, "fp32_precision", wanted) for place in places]
 
 
-@contextmanager
-def _tf32_set(wanted: str) -> Iterator[None]:
-    """Set the switches of earlier versions."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = wanted == "tf32"
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+def _set(values: list[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
+    """Set each of them, and return what was there."""
+    before = [(place, name, getattr(place, name)) for place, name, _ in values]
+    for place, name, value in values:
+        setattr(place, name, value)
+    return before

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from rrise.errors import RriseError
+from rrise.models.compiling import take_signals_back
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint, State
@@ -111,6 +112,8 @@ class _Course:
             for batch in self._batches(seed):
                 step = self.full_step if len(batch) == self.settings.batch_size else self._step
                 step(batch)
+        if not self.history.epochs:
+            take_signals_back()  # gradients are compiled at the first step
         loss = self.total_loss.item() / self.task.size
         if not math.isfinite(loss):
             raise RriseError(f"training stopped: the loss became {loss} in epoch {epoch}")

@@ -14,7 +14,7 @@ from rrise.data.pool import Pool
 from rrise.data.splits import stratified_holdout
 from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
 from rrise.models.head import find_head
-from rrise.models.precision import identity_at
+from rrise.models.precision import identity_at, matrix_products
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint
@@ -202,8 +202,11 @@ def _head_alone(
 
 
 def surrogate_probabilities(module: nn.Module, inputs: torch.Tensor, batch_size: int) -> np.ndarray[Any, Any]:
-    """Return the class probabilities `[inputs, K]` of a surrogate in float64."""
-    with evaluating(module):
+    """Return the class probabilities `[inputs, K]` of a surrogate in float64.
+
+    Float32 is computed in full, whatever is switched on: calibration and certificates round alike.
+    """
+    with evaluating(module), matrix_products("float32"):
         parts = [
             F.softmax(logits_of(module, batch, "surrogate").double(), dim=1).cpu()
             for batch in inputs.split(batch_size)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.errors import InputError, SettingError, WorkerError
-from rrise.models.compiling import prefers_channels_last, with_own_code
+from rrise.models.compiling import prefers_channels_last, take_signals_back, with_own_code
 from rrise.models.evaluation_mode import (
     check_is_function,
     device_of,
@@ -244,6 +244,8 @@ class VoteEngine:
             reason = f"{wrong} answers differ from the eager ones" if wrong else None
         except Exception as error:  # compilers raise anything
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        finally:
+            take_signals_back()
         if reason is None:
             return compiled
         warnings.warn(
