@@ -1,6 +1,8 @@
 """Fixtures shared by all tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 
 import rrise
 from rrise.certifiers.surrogate import Certifier
+from tests.browsing import running_browser
 from tests.closed_forms import HalfSpace
 
 hypothesis.settings.register_profile("rrise", deadline=None, derandomize=True)
@@ -18,6 +21,12 @@ hypothesis.settings.load_profile("rrise")
 @pytest.fixture(autouse=True)
 def _same_random_weights_every_time() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with running_browser() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The page in a real browser, where there is one."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,34 +13,14 @@ from rrise.certifiers.surrogate import Certifier
 from rrise.deployment.samples import read_samples
 from rrise.deployment.service import create_app
 from rrise.deployment.service_settings import ServiceSettings
+from tests.browsing import LEAST_CONTRAST, WIDTHS, opened_page
 
 from .serving import deployed_of, npy, png, served, some_images
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 TOKEN = "a-token-of-some-length"
 IMAGES = some_images(8, seed=5)
 GREY = np.full((1, 8, 8), 0.5, np.float32)
 Made = tuple[Certifier, nn.Module]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
 
 
 @dataclass(frozen=True)
@@ -99,26 +78,15 @@ def opened(browser: Any, site: tuple[str, FakeMonitor], request: pytest.FixtureR
     """Open the page; fail if it logs, breaks, or asks anybody else for anything."""
     address, monitor = site
     settings = getattr(request, "param", {})
-    width, height = WIDTHS[settings.get("width", "desktop")]
     monitor.alarm = settings.get("alarm", False)
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=settings.get("scheme", "light")
-    )
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda asked: problems.append(asked.url))
-    page.goto(address)
-    page.locator("#samples button").first.wait_for()
-    yield page
     expected = (
         address,
         f"blob:{address}",
         "Failed to load resource: the server responded with a status of 4",
     )
-    assert [problem for problem in problems if not problem.startswith(expected)] == []
-    context.close()
+    with opened_page(browser, address, settings, expected) as page:
+        page.locator("#samples button").first.wait_for()
+        yield page
 
 
 def upload(page: Any, name: str, content: bytes) -> None:
@@ -293,35 +261,13 @@ def test_it_can_be_read_and_used_by_everyone(opened: Any) -> None:
     )
     assert unnamed == 0
     assert opened.evaluate("document.documentElement.scrollWidth") <= opened.viewport_size["width"]
-    assert opened.evaluate(CONTRAST) >= 4.5
+    assert opened.evaluate(LEAST_CONTRAST) >= 4.5
     reached = []
     opened.evaluate("document.activeElement.blur()")
     for _ in range(12):
         opened.keyboard.press("Tab")
         reached.append(opened.evaluate("document.activeElement.id || document.activeElement.tagName"))
     assert {"file", "verify", "SUMMARY"} <= set(reached)
-
-
-CONTRAST = """() => {
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
-    .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
-  const ground = (part) => {
-    for (; part; part = part.parentElement) {
-      const rgb = parse(getComputedStyle(part).backgroundColor);
-      if (rgb.length < 4 || rgb[3] > 0) return rgb;
-    }
-  };
-  let worst = 21;
-  for (const part of document.querySelectorAll("main *:not(svg *), header *, footer *")) {
-    if (![...part.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
-    if (!part.getClientRects().length) continue;
-    const [a, b] = [light(parse(getComputedStyle(part).color)), light(ground(part))];
-    worst = Math.min(worst, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
-  }
-  return worst;
-}"""
 
 
 def test_a_service_with_a_token_asks_for_it(browser: Any, images_certifier: Certifier) -> None:

@@ -1,35 +1,14 @@
 """The report in a real browser, where there is one."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browsing import LEAST_CONTRAST, WIDTHS, opened_page
+
 from .example_page import page as example_page
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +22,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(browser: Any, report: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Open the page; fail if it logs, breaks, or asks for anything."""
     settings = getattr(request, "param", {})
-    width, height = WIDTHS[settings.get("width", "desktop")]
-    context = browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=settings.get("scheme", "light"),
-        java_script_enabled=settings.get("script", True),
-    )
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda asked: problems.append(asked.url))
-    page.goto(report.as_uri())
-    yield page
-    assert [problem for problem in problems if not problem.startswith(("file://", "data:"))] == []
-    context.close()
+    with opened_page(browser, report.as_uri(), settings, ("file://", "data:")) as page:
+        yield page
 
 
 def both(**settings: Any) -> Any:
@@ -107,28 +73,7 @@ def test_dark_is_dark_and_readable(opened: Any) -> None:
     "opened", [{"scheme": scheme} for scheme in ("light", "dark")], indirect=True, ids=["light", "dark"]
 )
 def test_text_has_contrast(opened: Any) -> None:
-    worst = opened.evaluate(
-        """() => {
-          const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-          const light = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
-            .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-            .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
-          const ground = (part) => {
-            for (; part; part = part.parentElement) {
-              const rgb = parse(getComputedStyle(part).backgroundColor);
-              if (rgb.length < 4 || rgb[3] > 0) return rgb;
-            }
-          };
-          let worst = 21;
-          for (const part of document.querySelectorAll("main *:not(svg *), header *")) {
-            if (![...part.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
-            if (part.tagName === "SCRIPT" || !part.getClientRects().length) continue;
-            const [a, b] = [light(parse(getComputedStyle(part).color)), light(ground(part))];
-            worst = Math.min(worst, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
-          }
-          return worst;
-        }"""
-    )
+    worst = opened.evaluate(LEAST_CONTRAST)
     assert worst >= 4.5
 
 
