@@ -12,34 +12,21 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
-from pathlib import Path
 
+from published import ORDER, ROOT, Columns, Entry, Results, column, name, percent, table, text
 from rrise.evaluation import costs, metrics
 from rrise.evaluation.evidence import Evidence
-from rrise.evaluation.evidence_files import EVIDENCE, read_evidence
 from rrise.evaluation.methods import surrogate_outcomes
-from rrise.evaluation.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    JENSEN_SHANNON,
-    MONTE_CARLO,
-    RRISE,
-    SEQUENTIAL,
-    TWO_STAGE,
-)
-from rrise.evaluation.paper import paper_numbers
+from rrise.evaluation.outcomes import JENSEN_SHANNON, MONTE_CARLO, RRISE, TWO_STAGE
 from rrise.runs.recipe import read_recipe
 
-ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reproduction.md"
 DATASETS = ("fashion-mnist", "cifar-10")
 MAIN_LEVEL, LEVELS = "0.25", ("0.25", "0.1", "0.05", "0.01")
 HEAD = "trainhead_initbase_n"
-ORDER = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
 BREAK_EVENS = {
     "Baseline 1 n10000": "RRISE BE vs B1",
     "Baseline 2 k10000_decline0.01": None,
@@ -50,63 +37,6 @@ BREAK_EVENS = {
     "Sequential, anytime-valid n10000_tol0.01": None,
 }
 """What the paper says it breaks even with, at the variants that give its numbers."""
-Entry = dict
-Columns = dict[str, Callable[[Entry], str]]
-
-
-class Results:
-    """The published results of one dataset."""
-
-    def __init__(self, name: str) -> None:
-        self.folder = ROOT / "results" / name
-        self.metrics = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
-        self.dataset = self.metrics["held-out"][0]["dataset"]
-        self.evidence = [read_evidence(path.parent) for path in sorted(self.folder.glob(f"*/{EVIDENCE}"))]
-
-    def entries(self, protocol: str = "held-out", **wanted: object) -> list[Entry]:
-        """Return the results of all settings with these fields, in the order of the paper's methods."""
-        found = [
-            {**entry, "protocol": protocol}
-            for entry in self.metrics[protocol]
-            if all(entry[name] == value for name, value in wanted.items())
-        ]
-        return sorted(found, key=lambda entry: ORDER.index(entry["method"]))
-
-    def paper(self, table: str, method: str, metric: str) -> float | None:
-        """Return what the paper prints."""
-        found = paper_numbers().get((table, self.dataset, method, "", "", "", metric))
-        return None if found is None else found.mean
-
-
-def number(entry: Entry, key: str, scale: float = 1, digits: int = 2) -> str:
-    """Return mean ± standard deviation over seeds as text."""
-    mean, std = entry["mean"][key], entry["std"][key]
-    spread = "" if std is None else f" ± {scale * std:.{digits}f}"
-    return "–" if mean is None else f"{scale * mean:,.{digits}f}{spread}"
-
-
-def column(key: str, scale: float = 1, digits: int = 2) -> Callable[[Entry], str]:
-    return partial(number, key=key, scale=scale, digits=digits)
-
-
-def percent(key: str) -> Callable[[Entry], str]:
-    return column(key, scale=100)
-
-
-def text(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def table(columns: Columns, entries: Iterable[Entry]) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for entry in entries:
-        lines.append("| " + " | ".join(read(entry) for read in columns.values()) + " |")
-    return "\n".join(lines)
-
-
-def name(entry: Entry) -> str:
-    return f"{entry['method']} `{entry['variant']}`"
 
 
 def accuracy(everything: list[Results]) -> str:
@@ -198,6 +128,27 @@ def strategies(results: Results) -> str:
     return table(
         columns, sorted(rows, key=lambda row: (ORDER.index(row["method"]), row["score"], row["budget"]))
     )
+
+
+def strategy_levels(results: Results) -> str:
+    """Tell what each way to train certifies at each level, with either score."""
+    largest = max(entry["budget"] for entry in results.entries(method=RRISE))
+    rows: dict[str, Entry] = {}
+    for entry in results.entries(budget=largest):
+        if entry["method"] in (RRISE, JENSEN_SHANNON) and entry["score"] in ("additive", "probit"):
+            at_level = rows.setdefault(name(entry), {}).setdefault(entry["failure"], {})
+            at_level[entry["score"]] = entry
+
+    def numbers(level: str, key: str, scale: float, digits: int) -> Callable[[Entry], str]:
+        return lambda row: " / ".join(
+            text(scale * row[1][level][score]["mean"][key], digits) for score in ("additive", "probit")
+        )
+
+    columns: Columns = {"surrogate": lambda row: row[0]}
+    for level in LEVELS:
+        columns[f"CertAcc@0 at {level} (%)"] = numbers(level, "certified_accuracy", 100, 1)
+        columns[f"radius at {level}"] = numbers(level, "average_certified_radius", 1, 2)
+    return table(columns, rows.items())
 
 
 def cheapest(results: Results) -> str:
@@ -308,6 +259,7 @@ PER_DATASET: dict[str, Callable[[Results], str]] = {
     "main": main_comparison,
     "levels": levels,
     "strategies": strategies,
+    "strategy-levels": strategy_levels,
     "cheapest": cheapest,
     "break-even": break_evens,
     "steps": steps,

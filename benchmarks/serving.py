@@ -4,9 +4,8 @@
 
 Both run as processes of their own with the same server, and are loaded in turns. The bare endpoint decodes
 the same `.npy` body, batches the same forward pass with the same limits, delays and process settings, and
-answers the class: no checks, no certificate, no metrics, no security headers. The client is a small asyncio
-one on keep-alive connections, each of which sends its next request when it has its answer. `--rounds 0 --soak
-600` measures the soak alone and keeps the other numbers.
+answers the class: no checks, no certificate, no metrics, no security headers. load.py is the client.
+`--rounds 0 --soak 600` measures the soak alone and keeps the other numbers.
 """
 
 import argparse
@@ -24,11 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from load import CLIENT, load
 from machine import hardware
 
 RESULTS = Path(__file__).parent / "results"
 CONNECTIONS = (1, 32, 256)
 GOAL = 0.7
+PATH = "/v1/certify"
 
 
 def serve_rrise(folder: str, port: int) -> None:
@@ -85,7 +86,7 @@ def serve_bare(folder: str, port: int) -> None:
 
     app = FastAPI(lifespan=lifespan)
 
-    @app.post("/v1/certify")
+    @app.post(PATH)
     async def classify(request: Request) -> dict[str, int]:
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         waiting.put_nowait((np.load(io.BytesIO(await request.body())), answered))
@@ -98,51 +99,12 @@ def serve_bare(folder: str, port: int) -> None:
 SERVERS = {"rrise serve": serve_rrise, "bare endpoint": serve_bare}
 
 
-def request_bytes(shape: tuple[int, ...]) -> bytes:
+def body_of(shape: tuple[int, ...]) -> bytes:
     import io
 
     stream = io.BytesIO()
     np.save(stream, np.random.default_rng(0).random(shape, dtype=np.float32))
-    body = stream.getvalue()
-    length = f"content-length: {len(body)}"
-    head = ["POST /v1/certify HTTP/1.1", "host: x", "content-type: application/x-npy", length, "", ""]
-    return "\r\n".join(head).encode() + body
-
-
-async def one_client(port: int, request: bytes, end: float, seconds: list[float], errors: list[int]) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        await reader.readexactly(length)
-        seconds.append(time.perf_counter() - start)
-        if not head.startswith(b"HTTP/1.1 200"):
-            errors.append(int(head[9:12]))
-    writer.close()
-    await writer.wait_closed()
-
-
-def load(port: int, request: bytes, connections: int, duration: float) -> dict[str, float]:
-    """Keep so many connections busy for a while; latencies in milliseconds."""
-    seconds: list[float] = []
-    errors: list[int] = []
-
-    async def all_clients() -> float:
-        start = time.perf_counter()
-        clients = (one_client(port, request, start + duration, seconds, errors) for _ in range(connections))
-        await asyncio.gather(*clients)
-        return time.perf_counter() - start
-
-    elapsed = asyncio.run(all_clients())
-    p50, p99 = np.percentile(seconds, [50, 99]) * 1000
-    return {
-        "requests_per_second": len(seconds) / elapsed,
-        "p50_ms": float(p50),
-        "p99_ms": float(p99),
-        "error_share": len(errors) / len(seconds),
-    }
+    return stream.getvalue()
 
 
 def started(name: str, folder: str) -> tuple[BaseProcess, int]:
@@ -164,18 +126,18 @@ def resident_megabytes(process: BaseProcess) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-def compare(folder: str, request: bytes, duration: float, rounds: int) -> dict[str, Any]:
+def compare(folder: str, body: bytes, duration: float, rounds: int) -> dict[str, Any]:
     """Load both in turns, and keep the median of each number."""
     servers = {name: started(name, folder) for name in SERVERS}
     found: dict[str, dict[int, list[dict[str, float]]]] = {
         name: {n: [] for n in CONNECTIONS} for name in SERVERS
     }
     for _, port in servers.values():
-        load(port, request, 32, 2.0)
+        load(port, PATH, body, 32, 2.0)
     for _ in range(rounds):
         for connections in CONNECTIONS:
             for name, (_, port) in servers.items():
-                found[name][connections].append(load(port, request, connections, duration))
+                found[name][connections].append(load(port, PATH, body, connections, duration))
     for process, _ in servers.values():
         process.terminate()
         process.join()
@@ -188,13 +150,13 @@ def compare(folder: str, request: bytes, duration: float, rounds: int) -> dict[s
     }
 
 
-def soak(folder: str, request: bytes, duration: float) -> dict[str, float]:
+def soak(folder: str, body: bytes, duration: float) -> dict[str, float]:
     """Load the service for long, and watch its memory; the first tenth is to warm up."""
     process, port = started("rrise serve", folder)
-    load(port, request, 32, duration / 10)
+    load(port, PATH, body, 32, duration / 10)
     memory, totals = [resident_megabytes(process)], []
     for _ in range(9):
-        totals.append(load(port, request, 32, duration / 10))
+        totals.append(load(port, PATH, body, 32, duration / 10))
         memory.append(resident_megabytes(process))
     process.terminate()
     process.join()
@@ -220,12 +182,13 @@ def small_certifier() -> str:
 
 
 def table(results: dict[str, Any]) -> str:
+    machine = results["hardware"]
     lines = [
         "# The service under load",
         "",
-        f"{results['hardware']['cpu']}, {results['hardware']['cores']} cores for server and client together; "
-        f"certifier of inputs {results['input_shape']}, {results['seconds']:g} s per measurement, median of "
-        f"{results['rounds']}.",
+        f"Measured {machine['date']} by `python benchmarks/serving.py` on {machine['cpu']}, "
+        f"{machine['cores']} cores for server and client ({results['client']}) together; certifier of inputs "
+        f"{results['input_shape']}, {results['seconds']:g} s per measurement, median of {results['rounds']}.",
         "",
         "| connections | server | requests/s | p50 | p99 | errors | of the bare rate |",
         "|---|---|---|---|---|---|---|",
@@ -262,21 +225,22 @@ def main() -> None:
 
     folder = asked.certifier or small_certifier()
     shape = rrise.load_certifier(folder).input_shape
-    request = request_bytes(shape)
+    body = body_of(shape)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     file = RESULTS / "serving-cpu.json"
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     if asked.rounds:
         results |= {
             "hardware": hardware(),
+            "client": CLIENT,
             "input_shape": list(shape),
             "seconds": asked.seconds,
             "rounds": asked.rounds,
             "goal": GOAL,
-            "load": compare(folder, request, asked.seconds, asked.rounds),
+            "load": compare(folder, body, asked.seconds, asked.rounds),
         }
     if asked.soak:
-        results["soak"] = soak(folder, request, asked.soak)
+        results["soak"] = soak(folder, body, asked.soak)
     file.write_text(json.dumps(results, indent=2) + "\n")
     (RESULTS / "serving-cpu.md").write_text(table(results))
     print(table(results))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rrise.data.files import find_files, read_inputs
+from rrise.data.files import find_files, read_inputs, read_pixels
 
 GREY, COLOUR, RANGE = (1, 4, 6), (3, 4, 6), (0.0, 1.0)
 
@@ -44,6 +44,30 @@ def test_conversions_without_loss_are_done_and_others_refused(tmp_path: Path, pi
     Image.fromarray(pixels).save(tmp_path / "hole.png", transparency=(0, 0, 0))
     with pytest.raises(ValueError, match="got mode RGB with transparency"):
         read_inputs(tmp_path / "hole.png", COLOUR, RANGE)
+
+
+def sixteen_bit_png(pixels: np.ndarray) -> bytes:
+    """Write an RGB image of 16 bits by hand: Pillow does not."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        body = name + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels.astype(np.uint16) * 257 + 100)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+def test_sixteen_bits_are_refused_and_not_cut_to_eight(tmp_path: Path, pixels: np.ndarray) -> None:
+    (tmp_path / "deep.png").write_bytes(sixteen_bit_png(pixels))
+    with Image.open(tmp_path / "deep.png") as image:
+        assert image.mode == "RGB"
+    with pytest.raises(ValueError, match=r"deep\.png: expected an 8-bit image, got one with 16 bits"):
+        read_inputs(tmp_path / "deep.png", COLOUR, RANGE)
+    with pytest.raises(ValueError, match=r"deep\.png: expected an 8-bit image, got one with 16 bits"):
+        read_pixels([tmp_path / "deep.png"])
 
 
 def test_arrays_of_one_or_many_inputs(tmp_path: Path) -> None:

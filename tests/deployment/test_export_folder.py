@@ -179,6 +179,22 @@ def test_torch_issues_nothing_where_the_surrogate_returns_nan(made: Calibrated, 
     assert answers.radius[2] == answers.lower_bound[2] == 0
 
 
+@pytest.mark.parametrize("value", [-1e-6, 1.5, np.inf, -np.inf, np.nan])
+def test_neither_form_issues_a_radius_out_of_range(
+    made: Calibrated, folders: Path, tmp_path: Path, value: float
+) -> None:
+    made.certifier.save(tmp_path / "certifier")
+    inputs = made.fresh[:20].copy()
+    sure = made.certifier(inputs).issued
+    assert sure.any()
+    inputs.reshape(len(inputs), -1)[::2, 3] = value
+    for folder in (tmp_path / "certifier", folders / "fp32"):
+        answers = load_deployed(folder).answer(inputs)
+        assert not answers.issued[::2].any()
+        assert not answers.radius[::2].any()
+        np.testing.assert_array_equal(answers.issued[1::2], sure[1::2])
+
+
 def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a certifier folder at"):
         load_deployed(tmp_path / "nothing")

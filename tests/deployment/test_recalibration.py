@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 import rrise
 from rrise.cli.recalibrate import recalibrate as command
+from rrise.deployment.export import export_certifier
+from rrise.deployment.exported import ExportedCertifier
 from rrise.deployment.monitor import Monitor
-from rrise.deployment.recalibration import read_audited, recalibrate, recalibrate_folder
+from rrise.deployment.recalibration import CHANGING, read_audited, recalibrate, recalibrate_folder
 from rrise.deployment.watched import certifier_identity
 from rrise.statistics import fit_calibration
 from tests.closed_forms import HalfSpace
@@ -94,7 +96,10 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     with Monitor(watched, database, base=half_space, fraction=1.0) as monitor:
         monitor.observe(inputs, watched.answer(inputs))
         assert monitor.flush(audits=True, timeout=120)
-        new = recalibrate_folder(folder, database, tmp_path / "new")
+        assert monitor.state().alarm
+        with pytest.raises(rrise.RriseError, match=r"raised an alarm at .* Say from when on .*--since"):
+            recalibrate_folder(folder, database, tmp_path / "new")
+        new = recalibrate_folder(folder, database, tmp_path / "new", since="2020-01-01")
     loaded = rrise.load_certifier(tmp_path / "new")
     assert loaded.calibration == new.calibration
     assert loaded.guarantee == new.guarantee
@@ -103,13 +108,17 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
         loaded.guarantee
     )
     assert loaded.guarantee.numbers["calibration_inputs"] == 60
+    assert "UTC, 60 of them different: drawn in the same way" in str(loaded.guarantee)
+    assert "was decided without looking at their scores or votes" in str(loaded.guarantee)
+    assert "Whether some of them equal training inputs is not known" in str(loaded.guarantee)
     assert "queries audited" in (tmp_path / "new" / "README.md").read_text()
     app = typer.Typer()
     app.command()(command)
     arguments = [str(folder), "--from-monitor", str(database), "--out", str(tmp_path / "again")]
+    arguments += ["--since", "2020-01-01"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "from 60 audited queries" in result.output
+    assert "calibrated on 60 audited queries" in result.output
     assert rrise.load_certifier(tmp_path / "again").calibration == new.calibration
 
 
@@ -117,7 +126,7 @@ def test_only_queries_since_a_time_are_taken(flattering: rrise.Certifier, audite
     assert len(read_audited(audited, time.time() - 3600).time) == 300
     later = read_audited(audited, time.time() + 1)
     assert len(later.time) == 0
-    with pytest.raises(rrise.RriseError, match=r"at least 10 audited queries .* got 0: wait for more"):
+    with pytest.raises(rrise.RriseError, match=r"at least 10 different .* got 0 among 0: wait for more"):
         recalibrate(flattering, later)
 
 
@@ -146,6 +155,78 @@ def test_refuses_a_time_that_is_none_and_a_certifier_of_another_monitor(
     certifier.save(tmp_path / "certifier")
     with pytest.raises(rrise.RriseError, match="expected a time such as 2026-11-15"):
         recalibrate_folder(tmp_path / "certifier", audited, tmp_path / "new", since="yesterday")
-    with pytest.raises(rrise.RriseError, match="at least 10 audited queries"):
+    with pytest.raises(rrise.RriseError, match="at least 10 different audited queries"):
         recalibrate_folder(tmp_path / "certifier", audited, tmp_path / "new", since="2999-01-01")
     assert not (tmp_path / "new").exists()
+
+
+def test_repeats_of_a_few_inputs_are_not_many_calibration_inputs(
+    certifier: rrise.Certifier, half_space: HalfSpace, tmp_path: Path
+) -> None:
+    """A probe that sends one image all day must not calibrate anything."""
+    watched, inputs = WatchedCertifier(certifier), np.repeat(shifted(9, 5), 10, axis=0)
+    with Monitor(watched, tmp_path / "monitor.db", base=half_space, fraction=1.0) as monitor:
+        monitor.observe(inputs, watched.answer(inputs))
+        assert monitor.flush(audits=True, timeout=120)
+    audited = read_audited(tmp_path / "monitor.db")
+    assert (len(audited.time), audited.distinct) == (90, 9)
+    with pytest.raises(rrise.RriseError, match=r"at least 10 different .* got 9 among 90"):
+        recalibrate(certifier, audited)
+
+
+def test_queries_that_changed_on_the_way_are_refused(flattering: rrise.Certifier, audited: Path) -> None:
+    found = read_audited(audited)
+    score = np.concatenate([found.score[:150] - 5, found.score[150:]])
+    with pytest.raises(rrise.RriseError, match="the audited queries changed while they came in"):
+        recalibrate(flattering, dataclasses.replace(found, score=score))
+
+
+def test_alike_queries_are_refused_at_most_as_often_as_stated(
+    flattering: rrise.Certifier, audited: Path
+) -> None:
+    found, random = read_audited(audited), np.random.default_rng(0)
+    refused = 0
+    for _ in range(200):
+        order = random.permutation(len(found.time))
+        try:
+            recalibrate(flattering, dataclasses.replace(found, score=found.score[order]))
+        except rrise.RriseError:
+            refused += 1
+    assert refused <= 200 * CHANGING + 3
+
+
+def test_an_exported_certifier_is_recalibrated_in_its_own_form(
+    certifier: rrise.Certifier, half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    held_out = uniform[300:500]
+    votes = rrise.collect_votes(half_space, held_out, sigma=0.25, n=400, seed=1, split="calibration")
+    exported = export_certifier(certifier, held_out, votes, tmp_path / "exported")
+    certifier.save(tmp_path / "torch")
+    database, inputs = tmp_path / "monitor.db", shifted(100, 6)
+    with Monitor(exported, database, base=half_space, fraction=1.0) as monitor:
+        monitor.observe(inputs, exported.answer(inputs))
+        assert monitor.flush(audits=True, timeout=120)
+    new = recalibrate_folder(tmp_path / "exported", database, tmp_path / "new", since="2020-01-01")
+    assert isinstance(new, ExportedCertifier)
+    before, after = exported.answer(uniform[500:]), new.answer(uniform[500:])
+    np.testing.assert_array_equal(before.probabilities, after.probabilities)
+    exact = new.calibration.lower_bound(after.probabilities.max(axis=1))
+    assert (after.lower_bound <= exact).all()
+    np.testing.assert_allclose(after.lower_bound, exact, atol=2e-4)
+    assert new.calibration.offset != exported.calibration.offset
+    assert new.calibration.size == 100
+    assert "the exported surrogate runs in onnxruntime" in str(new.guarantee)
+    assert "queries audited from" in (tmp_path / "new" / "README.md").read_text()
+    assert "with the calibration before" in (tmp_path / "new" / "README.md").read_text()
+    with pytest.raises(rrise.RriseError, match="of the very form that it watched, exported or not"):
+        recalibrate_folder(tmp_path / "torch", database, tmp_path / "other", since="2020-01-01")
+    assert not (tmp_path / "other").exists()
+
+
+def test_other_words_of_the_same_promise_are_the_same_certifier(certifier: rrise.Certifier) -> None:
+    """An upgrade that says it better must not make a monitor forget its alarm."""
+    reworded = dataclasses.replace(certifier.guarantee, promise="The same in other words.")
+    assert certifier_identity(dataclasses.replace(certifier, guarantee=reworded)) == certifier_identity(
+        certifier
+    )

@@ -196,3 +196,28 @@ def test_the_observer_sees_every_answer_in_order_after_it_is_out() -> None:
         assert seen == [([value], [value]) for value in range(5)]
 
     run(work)
+
+
+def test_trials_share_batches_and_are_not_observed() -> None:
+    seen: list[float] = []
+
+    def observe(batch: NDArray[np.float32], answers: Answers) -> None:
+        assert answers.radius.tolist() == batch[:, 0].tolist()
+        seen.extend(batch[:, 0].tolist())
+
+    async def work() -> None:
+        gate = Gate()
+        batcher = Batcher(gate.answer, max_batch=8, max_delay=0.0, queue=100, observe=observe)
+        asked = [asyncio.create_task(batcher.answer(inputs(0), observed=False))]
+        await entered(gate)
+        for group, observed in (((1, 2), True), ((3, 4), False), ((5,), True)):
+            asked.append(asyncio.create_task(batcher.answer(inputs(*group), observed=observed)))
+        await asyncio.sleep(0)
+        gate.let_through.set()
+        found = [(await task).radius.tolist() for task in asked]
+        assert found == [[0], [1, 2], [3, 4], [5]]
+        await batcher.close()
+        assert gate.batches == [[0], [1, 2, 3, 4, 5]]
+
+    run(work)
+    assert seen == [1, 2, 5]

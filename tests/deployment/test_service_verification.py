@@ -208,11 +208,14 @@ class FakeMonitor:
         return State(self.alarm, self.policy)
 
 
-def test_the_monitor_is_told_of_every_answer_and_shown(image_certifier: Made) -> None:
+def test_the_monitor_is_told_of_every_answer_but_trials_and_shown(image_certifier: Made) -> None:
     certifier, _ = image_certifier
     monitor = FakeMonitor("warn")
     with TestClient(create_app(deployed_of(certifier), monitor=monitor)) as client:
         ask(client, npy(IMAGES), NPY)
+        trial = ask(client, npy(IMAGES), NPY, "/v1/certify?trial=true")
+        assert trial.json()["certificates"][0]["label"] == certifier(IMAGES).label[0]
+        assert ask(client, npy(IMAGES), NPY, "/v1/certify?trial=perhaps").status_code == 422
         assert client.get("/readyz").json() == {"status": "ready"}
         assert client.get("/v1/monitor").json() == {
             "alarm": False,
@@ -237,6 +240,9 @@ def test_after_an_alarm_the_policy_holds(image_certifier: Made, policy: str) -> 
         after = ask(client, npy(IMAGES), NPY).json()
         assert client.get("/readyz").json() == {"status": "degraded"}
         assert "rrise_monitor_alarm 1.0" in client.get("/metrics").text
+        card = client.get("/v1/certifier").json()
+    promised = card["guarantee"] if policy != "monte-carlo" else card["guarantee_after_alarm"]
+    assert {found["guarantee"] for found in after["certificates"]} == {promised["id"]}
     assert "inputs no longer look like the calibration inputs" in after["warning"]
     assert len(monitor.seen) == 2
     if policy == "warn":

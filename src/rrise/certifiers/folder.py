@@ -150,11 +150,12 @@ def _checked_guarantee(
 ) -> Guarantee:
     """Return the guarantee that follows from the calibration, if the stored one has the same numbers."""
     guarantee = Guarantee.from_json(stored)
-    seen = int(guarantee.numbers["calibration_inputs_seen_in_training"])
+    seen = guarantee.numbers["calibration_inputs_seen_in_training"]
+    seen = None if seen is None else int(seen)
     source = guarantee.numbers.get("calibration_inputs_are")
     again = surrogate_guarantee(calibration, evidence, smoothing, seen, source)
     same = (again.failure, again.numbers) == (guarantee.failure, guarantee.numbers)
-    if not same or not 0 <= seen <= calibration.size:
+    if not same or not 0 <= (seen or 0) <= calibration.size:
         raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
     return again
 

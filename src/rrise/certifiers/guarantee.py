@@ -61,6 +61,7 @@ WRONG = (
     "input"
 )
 FRESH_NOISE = "the noise is drawn afresh and independently of the input."
+BEST_OF_SEVERAL = "the same level for the best of several certificates of one input, each with its own noise."
 ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
 
 
@@ -68,13 +69,13 @@ def surrogate_guarantee(
     calibration: Calibration,
     evidence: CalibrationEvidence,
     smoothing: Smoothing,
-    seen_in_training: int,
+    seen_in_training: int | None,
     source: str | None = None,
 ) -> Guarantee:
     """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper).
 
-    `seen_in_training` is how many of the calibration inputs the surrogate was trained on; `source` says what
-    these inputs are, where they are not simply held-out data.
+    `seen_in_training` is how many of the calibration inputs the surrogate was trained on, None where that is
+    not known; `source` says what these inputs are, where they are not simply held-out data.
     """
     issued_share = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
     held_out = "the calibration inputs and the noise of their votes had no part in training."
@@ -83,8 +84,11 @@ def surrogate_guarantee(
             f" {seen_in_training} of {calibration.size} calibration inputs equal training inputs, which was "
             f"explicitly allowed."
         )
+    elif seen_in_training is None:
+        held_out += " Whether some of them equal training inputs is not known."
     failure = level_text(calibration.failure)
     which = "" if source is None else f", which are {source}"
+    chosen = "which of them to take, and how many, was decided without looking at their scores or votes."
     return Guarantee(
         method="surrogate",
         failure=failure,
@@ -97,6 +101,7 @@ def surrogate_guarantee(
             f"the input is exchangeable with the calibration inputs{which}: drawn in the same way, and not "
             f"chosen after looking at the surrogate.",
             held_out,
+            *(() if source is None else (chosen,)),
         ),
         not_promised=(
             "anything for attacked inputs or after a shift of the data; Monte Carlo certificates do not have "
@@ -142,7 +147,7 @@ def per_input_guarantee(
         failure=failure,
         promise=f"{promise} {why}".rstrip(),
         assumptions=(FRESH_NOISE,),
-        not_promised=(ABOUT_THE_TRUTH,),
+        not_promised=(BEST_OF_SEVERAL, ABOUT_THE_TRUTH),
         numbers={**smoothing_numbers(smoothing), **numbers},
     )
 

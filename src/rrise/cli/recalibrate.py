@@ -7,7 +7,9 @@ import typer
 
 
 def recalibrate(
-    certifier: Annotated[Path, typer.Argument(help="A certifier folder.", show_default=False)],
+    certifier: Annotated[
+        Path, typer.Argument(help="A certifier folder, or an exported one.", show_default=False)
+    ],
     *,
     from_monitor: Annotated[
         Path, typer.Option(help="The database of the monitor that watched it.", show_default=False)
@@ -26,5 +28,5 @@ def recalibrate(
     from rrise.deployment.recalibration import recalibrate_folder
 
     new = recalibrate_folder(certifier, from_monitor, out, since)
-    typer.echo(f"{out}: {new!r}, from {new.calibration.size} audited queries")
+    typer.echo(f"{out}: calibrated on {new.calibration.size} audited queries")
     typer.echo(str(new.guarantee))

@@ -83,8 +83,9 @@ def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
     channels, height, width = shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked below
-        image = Image.open(path)
+        image = Image.open(path, formats=("PNG", "JPEG"))
     with image:
+        _check_depth(image)
         if image.size != (width, height):
             raise InputError(
                 f"expected an image of {width} x {height} pixels, got {image.size[0]} x {image.size[1]}"
@@ -104,6 +105,17 @@ def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
             raise InputError("expected a grey image, got a coloured one")
         pixels = pixels[:, :, :1]
     return np.moveaxis(pixels, 2, 0)[None]
+
+
+def _check_depth(image: Any) -> None:
+    """Refuse an image whose values would be cut to 8 bits, which opens as RGB without a word."""
+    stored = [tile[3] for tile in image.tile]
+    names = [part[0] if isinstance(part, tuple) and part else part for part in stored]
+    if any(isinstance(name, str) and ";16" in name for name in names):
+        raise InputError(
+            "expected an 8-bit image, got one with 16 bits: convert it first, so that it is clear what is "
+            "certified"
+        )
 
 
 def read_pixels(paths: Sequence[Path], mode: str | None = None) -> NDArray[np.uint8]:
@@ -146,8 +158,11 @@ def _decode(path: Path, mode: str | None) -> tuple[str, NDArray[np.uint8]]:
 
     try:
         with Image.open(path) as image:
+            _check_depth(image)
             plain = image.convert("RGB") if mode == "RGB" and image.mode == "L" else image
             return plain.mode, np.asarray(plain, dtype=np.uint8)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except Exception as error:  # decoders raise many kinds for broken files
         raise InputError(f"{path} cannot be read: {str(error) or type(error).__name__}") from None
 

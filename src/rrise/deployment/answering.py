@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.certifiers.certificates import DECIMALS, Certificates
+from rrise.certifiers.guarantee import Guarantee
 from rrise.certifiers.sequential import Sequential
 from rrise.deployment.batching import Batcher, ClosedError, QueueFullError
 from rrise.deployment.deployed import Answers, Deployed
 from rrise.deployment.refusals import RefusedError
 from rrise.deployment.requests import BodyReader, Decoder
+from rrise.deployment.service_documents import words
 from rrise.deployment.service_metrics import ServiceMetrics
 from rrise.deployment.service_settings import ServiceSettings
 from rrise.deployment.verification import Fallback, Look, MonteCarlo, Verifier
@@ -64,6 +66,11 @@ class Service:
         gauge(
             "rrise_monitor_alarm", "1 once the monitor has raised an alarm.", lambda: float(self.watch.alarm)
         )
+
+    @property
+    def fallback_guarantee(self) -> Guarantee | None:
+        """What is promised after an alarm, where certificates then come from Monte Carlo."""
+        return None if self._fallback is None else self._fallback.guarantee
 
     @property
     def waiting(self) -> int:
@@ -114,11 +121,11 @@ class Service:
         async with self.bodies.body(request) as body:
             return await self.decoder.decode(request.headers.get("content-type", ""), body)
 
-    async def certify(self, request: Request, with_probabilities: bool) -> Json:
+    async def certify(self, request: Request, *, with_probabilities: bool, observed: bool) -> Json:
         """Certify the inputs of a request; after an alarm, as the policy says."""
         inputs = await self.inputs(request)
         alarmed = self.watch.alarm
-        answers, guarantee = await self._answer(self._batcher, inputs), self._guarantee_id
+        answers, guarantee = await self._answer(self._batcher, inputs, observed), self._guarantee_id
         if alarmed and self._fallback is not None:
             answers = await self._answer(self._voting, inputs)
             guarantee = self._fallback.guarantee.id
@@ -133,11 +140,13 @@ class Service:
                 record["probabilities"] = np.round(row.astype(float), DECIMALS).tolist() if known else None
         return {"certificates": certificates, "warning": self._warning() if alarmed else None}
 
-    async def _answer(self, batcher: Batcher | None, inputs: NDArray[np.float32]) -> Answers:
+    async def _answer(
+        self, batcher: Batcher | None, inputs: NDArray[np.float32], observed: bool = True
+    ) -> Answers:
         try:
             if batcher is None:
                 raise ClosedError
-            return await batcher.answer(inputs, self.settings.timeout)
+            return await batcher.answer(inputs, self.settings.timeout, observed=observed)
         except QueueFullError:
             raise RefusedError(503, "too many inputs are waiting: try again in a moment", 1) from None
         except ClosedError:
@@ -215,7 +224,7 @@ class Service:
         return {
             **record,
             "votes": int(certificates.passes[0]),
-            "guarantee": {"id": guarantee.id, **guarantee.to_json()},
+            "guarantee": words(guarantee),
         }
 
 

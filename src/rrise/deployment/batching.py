@@ -28,6 +28,7 @@ class ClosedError(Exception):
 class _Waiting:
     inputs: Inputs
     answered: "asyncio.Future[Answers]"
+    observed: bool
 
 
 class Batcher:
@@ -63,13 +64,16 @@ class Batcher:
         """How many inputs wait for their batch to start."""
         self._loop_task = asyncio.get_running_loop().create_task(self._run())
 
-    async def answer(self, inputs: Inputs, timeout: float | None = None) -> Answers:
-        """Return the answers for inputs `[n, ...]`, or raise `TimeoutError` after so many seconds."""
+    async def answer(self, inputs: Inputs, timeout: float | None = None, *, observed: bool = True) -> Answers:
+        """Return the answers for inputs `[n, ...]`, or raise `TimeoutError` after so many seconds.
+
+        `observe` is not told of those that are not to be `observed`.
+        """
         if self._closing:
             raise ClosedError
         if self.waiting + len(inputs) > self._queue:
             raise QueueFullError
-        item = _Waiting(inputs, asyncio.get_running_loop().create_future())
+        item = _Waiting(inputs, asyncio.get_running_loop().create_future(), observed)
         self._pending.append(item)
         self.waiting += len(inputs)
         self._changed.set()
@@ -147,7 +151,10 @@ class Batcher:
             if not item.answered.done():
                 item.answered.set_result(_rows(answers, slice(first, end)))
             first = end
-        if self._observe is not None:
+        if self._observe is not None and any(item.observed for item in items):
+            seen = np.repeat([item.observed for item in items], [len(item.inputs) for item in items])
+            if not seen.all():
+                inputs, answers = inputs[seen], _rows(answers, seen)
             self._thread.submit(self._observe, inputs, answers)
 
     def _answer_all(self, items: list[_Waiting]) -> tuple[Inputs, Answers]:
@@ -164,7 +171,7 @@ class Batcher:
 _NAMES = ("label", "radius", "lower_bound", "issued", "probabilities")
 
 
-def _rows(answers: Answers, rows: slice) -> Answers:
+def _rows(answers: Answers, rows: slice | NDArray[np.bool_]) -> Answers:
     return Answers(**{name: getattr(answers, name)[rows] for name in _NAMES})
 
 

@@ -193,7 +193,8 @@ def _calibrated(
         beta=former.beta,
         score=former.score,
     )
-    seen = int(certifier.guarantee.numbers["calibration_inputs_seen_in_training"])
+    numbers = certifier.guarantee.numbers
+    seen = numbers["calibration_inputs_seen_in_training"]
     return Export(
         form=form,
         input_shape=certifier.input_shape,
@@ -201,8 +202,9 @@ def _calibrated(
         smoothing=certifier.smoothing,
         calibration=calibration,
         evidence=evidence,
-        seen_in_training=min(seen, calibration.size),
+        seen_in_training=None if seen is None else min(int(seen), calibration.size),
         ranges=ranges,
+        source=numbers.get("calibration_inputs_are"),
     )
 
 

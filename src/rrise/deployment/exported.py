@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,9 @@ from rrise.files import Json, sha256_of_json
 from rrise.statistics import Calibration, CalibrationEvidence
 from rrise.votes.array import Smoothing
 
-_TOLERANCE = {"fp32": 1e-4, "int8": 1e-3}
-"""How far the probabilities of the probe may be from those at export."""
+_TOLERANCE = {"fp32": (1e-4, 1e-3), "int8": (1e-3, 0.05)}
+"""How far the probabilities of the probe, and their logarithms, may be from those at export."""
+_SMALLEST = 1e-30
 _GROUPS = 8
 
 
@@ -26,7 +28,8 @@ _GROUPS = 8
 class Export:
     """What an export consists of, beside the graph.
 
-    `ranges` says how many inputs chose the ranges of int8, and which; it is None for fp32.
+    `ranges` says how many inputs chose the ranges of int8, and which; it is None for fp32. `source` says what
+    the calibration inputs are, where they are not simply held-out data.
     """
 
     form: Form
@@ -35,8 +38,9 @@ class Export:
     smoothing: Smoothing
     calibration: Calibration
     evidence: CalibrationEvidence
-    seen_in_training: int
+    seen_in_training: int | None
     ranges: Json | None
+    source: str | None = None
 
     @property
     def identity(self) -> str:
@@ -54,7 +58,9 @@ class Export:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of the surrogate in this form."""
-        found = surrogate_guarantee(self.calibration, self.evidence, self.smoothing, self.seen_in_training)
+        found = surrogate_guarantee(
+            self.calibration, self.evidence, self.smoothing, self.seen_in_training, self.source
+        )
         assumed = (
             f"the exported surrogate runs in {self.form.runtime} as {self.form.numbers}, the form in which "
             f"it was calibrated."
@@ -95,8 +101,8 @@ class Probe:
 class ExportedCertifier:
     """An exported certifier, loaded: `answer` runs the graph, which holds the calibration too."""
 
-    def __init__(self, export: Export, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, export: Export, runner: Runner, probe_inputs: NDArray[np.float32]) -> None:
+        self._runner, self.probe_inputs = runner, probe_inputs
         self.export = export
         self.input_shape = export.input_shape
         self.input_range: InputRange = export.smoothing.input_range
@@ -127,10 +133,7 @@ class ExportedCertifier:
         follow from these exactly, and an input of NaN, which must not be issued a radius.
         """
         expected, answers = probe.expected["probabilities"], self.answer(probe.inputs)
-        tolerance = _TOLERANCE[self.export.form.numbers]
-        if answers.probabilities.shape != expected.shape or not np.allclose(
-            answers.probabilities, expected, rtol=0, atol=tolerance
-        ):
+        if not _close(answers.probabilities, expected, *_TOLERANCE[self.export.form.numbers]):
             raise FolderError(
                 f"the surrogate in {where} does not compute here, in {self.runtime} "
                 f"{self.export.form.version}, what it was calibrated with: export it again on this machine"
@@ -148,3 +151,11 @@ class ExportedCertifier:
         nothing = self.answer(np.full_like(probe.inputs[:1], np.nan))
         if nothing.issued.any() or nothing.radius.any():
             raise FolderError(f"{self.runtime} issues radii for inputs of NaN here: {where} is refused")
+
+
+def _close(found: NDArray[Any], expected: NDArray[Any], absolute: float, of_logarithms: float) -> bool:
+    """Tell whether probabilities are those expected; near 1, where radii grow, their logarithms tell more."""
+    if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=absolute):
+        return False
+    here, there = (np.log(np.maximum(values, _SMALLEST)) for values in (found, expected))
+    return np.allclose(here, there, rtol=0, atol=of_logarithms)

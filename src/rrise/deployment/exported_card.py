@@ -87,10 +87,12 @@ Guarantee `{guarantee.id}`, made with rrise {__version__}.
 
 
 def cost_sentence(cost: Json) -> str:
-    """Say what calibrating in the exported form cost in radius."""
-    torch, exported = cost["torch"], cost["exported"]
+    """Say what calibrating in the exported form, or again, cost in radius."""
+    former = "torch" if "torch" in cost else "former"
+    words = {"torch": "in torch", "former": "with the calibration before"}[former]
+    before, now = cost[former], cost["exported"]
     return (
-        f"On the calibration inputs the mean radius is {format_down(exported['mean_radius'])}, and "
-        f"{format_down(torch['mean_radius'])} in torch; {format_down(100 * exported['issued_share'], 1)} % "
-        f"are issued, and {format_down(100 * torch['issued_share'], 1)} % in torch."
+        f"On the calibration inputs the mean radius is {format_down(now['mean_radius'])}, and "
+        f"{format_down(before['mean_radius'])} {words}; {format_down(100 * now['issued_share'], 1)} % "
+        f"are issued, and {format_down(100 * before['issued_share'], 1)} % {words}."
     )

@@ -8,6 +8,7 @@ README.md              the card
 """
 
 import io
+import logging
 import platform
 import zipfile
 from importlib.metadata import version
@@ -41,6 +42,8 @@ from rrise.files import (
     write_text,
 )
 from rrise.votes.array import Smoothing
+
+_log = logging.getLogger("rrise.deployment")
 
 FORMAT = 1
 KIND = "rrise exported certifier"
@@ -83,6 +86,8 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise FolderError(f"{folder / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
+    if (then := manifest["form"]["version"]) != (now := export.form.version):
+        _log.warning("%s was calibrated in %s %s, and runs in %s", folder, export.form.runtime, then, now)
     content = (folder / MODEL).read_bytes()
     if export.identity.encode() not in content:
         raise FolderError(
@@ -92,7 +97,7 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
         )
     if probe.inputs.shape[1:] != export.input_shape:
         raise FolderError(f"{folder} contradicts itself: its probe has not the shape of its inputs")
-    exported = ExportedCertifier(export, open_model(export.form, content, threads=threads))
+    exported = ExportedCertifier(export, open_model(export.form, content, threads=threads), probe.inputs)
     exported.check(probe, folder)
     return exported
 
@@ -101,6 +106,13 @@ def read_cost(folder: Path) -> Json:
     """Return what calibrating in the exported form cost, as its manifest says."""
     cost: Json = _checked_manifest(folder)["cost"]
     return cost
+
+
+def load_graph(folder: Path) -> Any:
+    """Return the ONNX model of an exported certifier."""
+    import onnx
+
+    return onnx.load(folder / MODEL)
 
 
 def is_exported(folder: Path) -> bool:
@@ -143,7 +155,8 @@ def _manifest(export: Export) -> Json:
 
 
 def _export_from(manifest: Json, folder: Path) -> Export:
-    seen = manifest["guarantee"]["numbers"]["calibration_inputs_seen_in_training"]
+    numbers = manifest["guarantee"]["numbers"]
+    seen = numbers["calibration_inputs_seen_in_training"]
     return Export(
         form=Form(str(manifest["form"]["runtime"]), str(manifest["form"]["numbers"])),
         input_shape=tuple(int(size) for size in manifest["input_shape"]),
@@ -151,8 +164,9 @@ def _export_from(manifest: Json, folder: Path) -> Export:
         smoothing=Smoothing.from_json(manifest["smoothing"]),
         calibration=calibration_from_json(manifest["calibration"]),
         evidence=load_evidence(folder / EVIDENCE),
-        seen_in_training=int(seen),
+        seen_in_training=None if seen is None else int(seen),
         ranges=manifest["ranges"],
+        source=numbers.get("calibration_inputs_are"),
     )
 
 

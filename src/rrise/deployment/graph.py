@@ -80,6 +80,7 @@ def with_certificates(
     wide = part.add("Cast", LOGITS, to=TensorProto.DOUBLE)
     part.add("Cast", part.add("Softmax", wide, axis=-1), to=TensorProto.FLOAT, name=PROBABILITIES)
     classes = model.graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    model.graph.value_info.append(model.graph.output[0])
     del model.graph.output[:]
     outputs: dict[str, tuple[int, list[str | int]]] = {PROBABILITIES: (TensorProto.FLOAT, ["batch", classes])}
     if table is not None:
@@ -106,6 +107,23 @@ def with_certificates(
     helper.set_model_props(model, {IDENTITY: identity})
     onnx.checker.check_model(model)
     return model
+
+
+def without_certificates(model: Any) -> Any:
+    """Return the surrogate's model that `with_certificates` has put a certificate after."""
+    surrogate = onnx.ModelProto()
+    surrogate.CopyFrom(model)
+    graph = surrogate.graph
+    (logits,) = (kept for kept in graph.value_info if kept.name == LOGITS)
+    for parts in (graph.node, graph.initializer):
+        own = [part for part in parts if part.name.startswith(_PREFIX)]
+        for part in own:
+            parts.remove(part)
+    del graph.output[:]
+    graph.output.append(logits)
+    graph.value_info.remove(logits)
+    del surrogate.metadata_props[:]
+    return surrogate
 
 
 def opset_of(model: Any) -> int:

@@ -28,6 +28,13 @@ def load_deployed(folder: str | Path, *, threads: int | None = None) -> "TorchCe
     return TorchCertifier(load_certifier(path))
 
 
+def _within(inputs: NDArray[np.float32], input_range: InputRange) -> NDArray[np.bool_]:
+    """Tell of each input whether all of its values are numbers in the range."""
+    low, high = input_range or (np.finfo(np.float32).min, np.finfo(np.float32).max)
+    inside = (inputs >= np.float32(low)) & (inputs <= np.float32(high))
+    return np.asarray(inside.all(axis=tuple(range(1, inputs.ndim))))
+
+
 class TorchCertifier:
     """A certifier in torch, as a service uses it."""
 
@@ -42,14 +49,17 @@ class TorchCertifier:
         self.calibration, self.evidence = certifier.calibration, certifier.evidence
 
     def answer(self, inputs: NDArray[np.float32]) -> Answers:
-        """Certify inputs `[n, *input_shape]`; where the surrogate returns NaN no radius is issued."""
+        """Certify inputs `[n, *input_shape]`.
+
+        No radius is issued for one with NaN or a value out of range, nor where the surrogate returns NaN.
+        """
         certifier = self.certifier
         if len(inputs) == 0:
             probabilities = np.zeros((0, len(self.class_names)))
         else:
             batch = torch.from_numpy(np.array(inputs, dtype=np.float32))
             probabilities = surrogate_probabilities(certifier.network, batch, BATCH_SIZE)
-        known = ~np.isnan(probabilities).any(axis=1)
+        known = ~np.isnan(probabilities).any(axis=1) & _within(inputs, self.input_range)
         top = np.where(known, probabilities.max(axis=1, initial=0.0), 0.0).astype(np.float32)
         found = Certificates.from_bound(
             probabilities.argmax(axis=1),

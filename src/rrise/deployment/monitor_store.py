@@ -3,7 +3,8 @@
     about        for which certifier, at which false-alarm rate; the seed of noise and ties
     tests        the state of both martingales, bit for bit
     counters     what was dropped or missed
-    audits       a row for each query picked: waiting, done, failed or lost; its input only if asked for
+    audits       a row for each query picked: waiting, done, failed or lost; a checksum of its input, and the
+                 input itself only if asked for
 
 What belongs together is written in one transaction: the row of an audit with the martingale that has bet on
 it, and the rows of new audits with the martingale that has seen their queries. After `kill -9` the file holds
@@ -11,6 +12,7 @@ all transactions that were committed, and nothing of the others; it is in WAL mo
 """
 
 import fcntl
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -27,7 +29,7 @@ from rrise.errors import FolderError, MismatchError
 from rrise.files import Json
 from rrise.statistics.martingales import ConformalMartingale
 
-FORMAT = 1
+FORMAT = 2
 WAITING, DONE, FAILED, LOST = "waiting", "done", "failed", "lost"
 COUNTERS = ("dropped", "missed")
 _MARTINGALE = ("grid", "seed", "calibration", "seen", "largest", "counts", "log_parts")
@@ -42,7 +44,7 @@ CREATE TABLE tests (
 CREATE TABLE audits (
     number INTEGER PRIMARY KEY, time REAL NOT NULL, label INTEGER NOT NULL, top_probability REAL NOT NULL,
     lower_bound REAL NOT NULL, issued INTEGER NOT NULL, status TEXT NOT NULL, agreeing INTEGER, score REAL,
-    upper_bound REAL, violation INTEGER, input BLOB
+    upper_bound REAL, violation INTEGER, digest TEXT NOT NULL, input BLOB
 );
 CREATE INDEX audits_by_status ON audits (status);
 """
@@ -155,10 +157,10 @@ class MonitorStore:
                 write("UPDATE counters SET value = value + ? WHERE name = ?", (value, name))
 
     def _begin(self, write: Any, audit: Audit) -> None:
-        kept = audit.input.astype("<f4").tobytes() if self.keep_inputs else None
+        content = audit.input.astype("<f4").tobytes()
         write(
-            "INSERT INTO audits (number, time, label, top_probability, lower_bound, issued, status, input) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO audits (number, time, label, top_probability, lower_bound, issued, status, digest, "
+            "input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 audit.number,
                 audit.time,
@@ -167,7 +169,8 @@ class MonitorStore:
                 audit.lower_bound,
                 int(audit.issued),
                 WAITING,
-                kept,
+                hashlib.sha256(content).hexdigest(),
+                content if self.keep_inputs else None,
             ),
         )
 

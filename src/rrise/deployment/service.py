@@ -18,7 +18,7 @@ from rrise.deployment.guard import Guard
 from rrise.deployment.refusals import RefusedError
 from rrise.deployment.requests import TYPES
 from rrise.deployment.samples import Sample
-from rrise.deployment.service_documents import Certified, card, input_body, problems
+from rrise.deployment.service_documents import Certified, card, input_body, problems, words
 from rrise.deployment.service_metrics import CONTENT_TYPE
 from rrise.deployment.service_settings import ServiceSettings
 from rrise.deployment.verification import DEFAULT_ALPHA, DEFAULT_VOTES
@@ -40,6 +40,12 @@ PROBABILITIES = {
     "name": "probabilities",
     "in": "query",
     "description": "Add the surrogate's class distribution.",
+    "schema": {"type": "boolean", "default": False},
+}
+TRIAL = {
+    "name": "trial",
+    "in": "query",
+    "description": "Keep this request from the monitor: for probes and trials, which are no real queries.",
     "schema": {"type": "boolean", "default": False},
 }
 Votes = Annotated[int, Query(description="The most votes to draw; stop earlier by closing the connection.")]
@@ -102,12 +108,17 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         response_model=Certified,
         response_model_exclude_none=True,
         responses=problems(*COMMON, 504),
-        openapi_extra={**input_body(deployed, many=True), "parameters": [PROBABILITIES]},
+        openapi_extra={**input_body(deployed, many=True), "parameters": [PROBABILITIES, TRIAL]},
         summary="Certify one or many inputs.",
     )
     async def certify(request: Request) -> Response:
         """Send an image, the bytes of a .npy file, a JSON array, or a form with one or many files."""
-        return JSONResponse(await service.certify(request, _wants_probabilities(request)))
+        answer = await service.certify(
+            request,
+            with_probabilities=_asked(request, "probabilities"),
+            observed=not _asked(request, "trial"),
+        )
+        return JSONResponse(answer)
 
     @app.post(
         "/v1/verify",
@@ -130,15 +141,15 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _wants_probabilities(request: Request) -> bool:
-    wanted = request.query_params.get("probabilities", "false")
+def _asked(request: Request, name: str) -> bool:
+    wanted = request.query_params.get(name, "false")
     if wanted not in ("true", "false"):
-        raise RefusedError(422, f"expected probabilities to be true or false, got {wanted[:20]!r}")
+        raise RefusedError(422, f"expected {name} to be true or false, got {wanted[:20]!r}")
     return wanted == "true"
 
 
 def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> None:
-    settings, verifier = service.settings, service.verifier
+    settings, verifier, after = service.settings, service.verifier, service.fallback_guarantee
     answer = card(
         service.deployed,
         content_types=list(TYPES),
@@ -146,6 +157,7 @@ def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> 
         verification=None if verifier is None else {"votes": DEFAULT_VOTES, "max_votes": verifier.max_votes},
         monitor=service.watch.monitor is not None,
         on_alarm=service.watch.policy,
+        guarantee_after_alarm=None if after is None else words(after),
         samples=list(samples),
         version=__version__,
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from rrise.certifiers.guarantee import Guarantee
 from rrise.deployment.deployed import Deployed
 from rrise.deployment.requests import ARRAY_TYPE, FORM_TYPE, IMAGE_TYPES, JSON_TYPE
 from rrise.files import Json
@@ -28,10 +29,12 @@ class Certificate(BaseModel):
     )
     issued: bool = Field(description="False: the certifier abstained.", examples=[True])
     guarantee: str = Field(
-        description="Which guarantee it is under: the id in GET /v1/certifier.", examples=["0123456789ab"]
+        description="Which guarantee it is under: an id in GET /v1/certifier.", examples=["0123456789ab"]
     )
     probabilities: list[float] | None = Field(
-        default=None, description="The surrogate's class distribution before calibration, if asked for."
+        default=None,
+        description="If asked for: the surrogate's class distribution before calibration; the shares of the "
+        "votes where a certificate comes from Monte Carlo.",
     )
 
 
@@ -114,11 +117,15 @@ def _example(deployed: Deployed) -> Json:
     return {"example": example}
 
 
+def words(guarantee: Guarantee) -> Json:
+    """Return a guarantee in full, with its id."""
+    return {"id": guarantee.id, **guarantee.to_json()}
+
+
 def card(deployed: Deployed, **more: Any) -> Json:
     """Return what is promised and for what inputs: the answer of GET /v1/certifier."""
-    guarantee = deployed.guarantee
     return {
-        "guarantee": {"id": guarantee.id, **guarantee.to_json()},
+        "guarantee": words(deployed.guarantee),
         "class_names": list(deployed.class_names),
         "input": {
             "shape": list(deployed.input_shape),

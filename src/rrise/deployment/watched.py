@@ -41,11 +41,14 @@ class Certified(Protocol):
 
 
 def certifier_identity(certifier: Certified) -> str:
-    """Return a name of exactly this calibrated surrogate: its guarantee, and its numbers on every input."""
-    evidence = certifier.evidence
+    """Return a name of exactly this calibrated surrogate: what it promises, and its numbers on every input.
+
+    The words of the promise have no part in it: another version of this library may choose others.
+    """
+    evidence, guarantee = certifier.evidence, certifier.guarantee
     content = evidence.top_probability.astype("<f8").tobytes() + evidence.agreeing.astype("<i8").tobytes()
     parts = {
-        "guarantee": certifier.guarantee.to_json(),
+        "guarantee": [guarantee.method, guarantee.failure, guarantee.numbers],
         "evidence": hashlib.sha256(content).hexdigest(),
     }
     return sha256_of_json(parts)
@@ -62,7 +65,6 @@ def about(deployed: Watched, rate: float) -> Json:
     return {
         "base_classifier": deployed.guarantee.numbers["base_classifier"],
         "votes": deployed.calibration.n,
-        "guarantee": deployed.guarantee.id,
         "certifier": certifier_identity(deployed),
         "false_alarm_rate": rate,
         "seed": secrets.randbits(62),

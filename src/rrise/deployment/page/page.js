@@ -102,7 +102,7 @@ async function choose(blob, type, button = null) {
   for (const each of find("samples").querySelectorAll("button")) each.setAttribute("aria-pressed", each === button);
   find("problem").hidden = true;
   try {
-    const answer = await ask("v1/certify?probabilities=true", { method: "POST", body: blob, headers: { "Content-Type": type } });
+    const answer = await ask("v1/certify?probabilities=true&trial=true", { method: "POST", body: blob, headers: { "Content-Type": type } });
     const { certificates, warning } = await answer.json();
     const values = type.startsWith("image/") ? await valuesOf(blob, state.card.input.shape) : null;
     if (asked !== state.asked) return;
@@ -148,7 +148,7 @@ function meaning({ issued, class_name, radius, lower_bound }, shape) {
     return `No radius is promised here. Under noise, the answer ${class_name} is only sure to have a probability of at least ${down(lower_bound)}, and more than one half is needed. Abstaining is no error: it is what an honest certifier does when it cannot be sure.`;
   const values = shape.reduce((product, size) => product * size, 1);
   const each = (255 * radius) / Math.sqrt(values);
-  const spread = state.card.input.image ? ` That is as far as changing every value of the image by ${each.toFixed(1)} of 255 levels.` : "";
+  const spread = state.card.input.image ? ` That is as far as changing every value of the image by ${(Math.floor(10 * each) / 10).toFixed(1)} of 255 levels.` : "";
   return `The smoothed classifier answers ${class_name} for this input and for every input within an L2 distance of ${down(radius)} of it, whatever the change is.${spread}`;
 }
 

@@ -1,0 +1,78 @@
+"""The published results of a dataset, read, and tables of them in Markdown."""
+
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from rrise.evaluation.evidence_files import EVIDENCE, read_evidence
+from rrise.evaluation.outcomes import (
+    EARLY_STOPPING,
+    INPUT_SPECIFIC,
+    JENSEN_SHANNON,
+    MONTE_CARLO,
+    RRISE,
+    SEQUENTIAL,
+    TWO_STAGE,
+)
+from rrise.evaluation.paper import paper_numbers
+
+ROOT = Path(__file__).parent.parent
+ORDER = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
+Entry = dict
+Columns = dict[str, Callable[[Entry], str]]
+
+
+class Results:
+    """The published results of one dataset."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = ROOT / "results" / name
+        self.metrics = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
+        self.dataset = self.metrics["held-out"][0]["dataset"]
+        self.evidence = [read_evidence(path.parent) for path in sorted(self.folder.glob(f"*/{EVIDENCE}"))]
+
+    def entries(self, protocol: str = "held-out", **wanted: object) -> list[Entry]:
+        """Return the results of all settings with these fields, in the order of the paper's methods."""
+        found = [
+            {**entry, "protocol": protocol}
+            for entry in self.metrics[protocol]
+            if all(entry[name] == value for name, value in wanted.items())
+        ]
+        return sorted(found, key=lambda entry: ORDER.index(entry["method"]))
+
+    def paper(self, table: str, method: str, metric: str) -> float | None:
+        """Return what the paper prints."""
+        found = paper_numbers().get((table, self.dataset, method, "", "", "", metric))
+        return None if found is None else found.mean
+
+
+def number(entry: Entry, key: str, scale: float = 1, digits: int = 2) -> str:
+    """Return mean ± standard deviation over seeds as text."""
+    mean, std = entry["mean"][key], entry["std"][key]
+    spread = "" if std is None else f" ± {scale * std:.{digits}f}"
+    return "–" if mean is None else f"{scale * mean:,.{digits}f}{spread}"
+
+
+def column(key: str, scale: float = 1, digits: int = 2) -> Callable[[Entry], str]:
+    return partial(number, key=key, scale=scale, digits=digits)
+
+
+def percent(key: str) -> Callable[[Entry], str]:
+    return column(key, scale=100)
+
+
+def text(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def table(columns: Columns, entries: Iterable[Entry]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for entry in entries:
+        lines.append("| " + " | ".join(read(entry) for read in columns.values()) + " |")
+    return "\n".join(lines)
+
+
+def name(entry: Entry) -> str:
+    return f"{entry['method']} `{entry['variant']}`"
