@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 
@@ -94,12 +94,12 @@ class Service:
             Batcher, max_batch=settings.max_batch, max_delay=settings.max_delay, queue=settings.queue
         )
         self._batcher = batcher(
-            self.deployed.answer,
+            partial(_rounded, self.deployed.answer),
             observe=None if self.watch.monitor is None else self.watch.monitor.observe,
             on_batch=self.metrics.batches.observe,
         )
         if self._fallback is not None:
-            self._voting = batcher(self._fallback.answer)
+            self._voting = batcher(partial(_rounded, self._fallback.answer))
 
     def stop(self) -> None:
         """Have verifications end soon; called when the service is asked to end."""
@@ -159,16 +159,19 @@ class Service:
             raise RefusedError(422, str(error)) from None
 
     def _records(self, answers: Answers, guarantee: str) -> list[Json]:
-        certificates = Certificates(
-            answers.label,
-            answers.radius,
-            answers.lower_bound,
-            answers.issued,
-            self.deployed.guarantee,
-            passes=np.ones(len(answers), dtype=np.int64),
-        )
-        records = certificates.records(self.deployed.class_names)
-        return [{**record, "guarantee": guarantee} for record in records]
+        columns = (answers.label, answers.radius, answers.lower_bound, answers.issued)
+        names = self.deployed.class_names
+        return [
+            {
+                "label": label,
+                "class_name": names[label],
+                "radius": radius,
+                "lower_bound": bound,
+                "issued": issued,
+                "guarantee": guarantee,
+            }
+            for label, radius, bound, issued in zip(*(column.tolist() for column in columns), strict=True)
+        ]
 
     def _warning(self) -> str:
         return (
@@ -226,6 +229,16 @@ class Service:
             "votes": int(certificates.passes[0]),
             "guarantee": words(guarantee),
         }
+
+
+def _rounded(answer: Callable[[NDArray[np.float32]], Answers], inputs: NDArray[np.float32]) -> Answers:
+    """Answer a batch, with radii and bounds rounded down to what is written."""
+    found = answer(inputs)
+    return dataclasses.replace(
+        found,
+        radius=round_down(found.radius, DECIMALS),
+        lower_bound=round_down(found.lower_bound, DECIMALS),
+    )
 
 
 def _abstained(answers: Answers) -> Answers:

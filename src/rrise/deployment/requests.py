@@ -30,6 +30,7 @@ IMAGE_TYPES = {"image/png": "PNG", "image/jpeg": "JPEG"}
 ARRAY_TYPE, JSON_TYPE, FORM_TYPE = "application/x-npy", "application/json", "multipart/form-data"
 TYPES = (*IMAGE_TYPES, ARRAY_TYPE, JSON_TYPE, FORM_TYPE)
 
+_FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 _SMALL = 64 * 2**10
 """Bytes up to which a body is decoded at once; larger ones are decoded in a thread."""
 
@@ -121,10 +122,19 @@ class Decoder:
             raise RefusedError(
                 413, f"expected at most {self.max_inputs} inputs in one request, got {len(values)}"
             )
+        if self._plainly_fine(values):
+            return np.array(values, dtype=np.float32, order="C")
         inputs = as_inputs(values, shape=self.shape, input_range=self.input_range)
         if len(inputs) == 0:
             raise InputError("expected at least one input, got an empty array")
         return np.asarray(inputs.numpy())
+
+    def _plainly_fine(self, values: NDArray[Any]) -> bool:
+        """Tell, in microseconds, that `as_inputs` would find nothing wrong; False says nothing."""
+        if values.dtype != np.float32 or values.shape[1:] != self.shape or not values.size:
+            return False
+        low, high = self.input_range or _FINITE
+        return bool(values.min() >= low and values.max() <= high)  # NaN is neither
 
     def _values(self, kind: str, body: bytes) -> NDArray[Any]:
         if kind in IMAGE_TYPES:

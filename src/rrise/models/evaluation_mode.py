@@ -13,14 +13,15 @@ from rrise.errors import InputError
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Switch dropout, batch statistics, gradients and autocast off, and every mode back on leaving."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
     try:
         with torch.no_grad(), _no_autocast(device_of(module).type):
             yield
     finally:
-        for part, training in modes:
-            part.training = training
+        for part in training:
+            part.training = True
 
 
 def _no_autocast(device: str) -> AbstractContextManager[object]:

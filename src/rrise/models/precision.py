@@ -108,8 +108,10 @@ def _switches(wanted: str) -> list[tuple[Any, str, Any]]:
 
 
 def _set(values: list[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
-    """Set each of them, and return what was there."""
-    before = [(place, name, getattr(place, name)) for place, name, _ in values]
+    """Set those that have another value, and return what was there."""
+    before = []
     for place, name, value in values:
-        setattr(place, name, value)
+        if (found := getattr(place, name)) != value:
+            before.append((place, name, found))
+            setattr(place, name, value)
     return before

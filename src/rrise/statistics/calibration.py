@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +35,7 @@ class Calibration:
         """The total failure `beta + gamma`."""
         return self.beta + self.gamma
 
-    @property
+    @cached_property
     def ceiling(self) -> float:
         """The lower bound that `n` unanimous votes give; no bound of this calibration exceeds it."""
         return float(clopper_pearson_lower(self.n, self.n, float(self.beta)))
