@@ -1,6 +1,7 @@
 """Recalibration from audited queries: what it computes, what it then promises, and what it refuses."""
 
 import dataclasses
+import shutil
 import sqlite3
 import time
 from datetime import UTC, datetime
@@ -9,16 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import typer
 from typer.testing import CliRunner
 
 import rrise
-from rrise.cli.recalibrate import recalibrate as command
+from rrise.cli.app import app
 from rrise.deployment.export import export_certifier
 from rrise.deployment.exported import ExportedCertifier
+from rrise.deployment.loading import load_deployed
 from rrise.deployment.monitor import Monitor
-from rrise.deployment.recalibration import CHANGING, read_audited, recalibrate, recalibrate_folder
-from rrise.deployment.watched import certifier_identity
+from rrise.deployment.recalibration import (
+    CHANGING,
+    AuditedQueries,
+    read_audited,
+    recalibrate,
+    recalibrate_folder,
+)
+from rrise.deployment.watched import about, certifier_identity
 from rrise.statistics import fit_calibration
 from tests.closed_forms import HalfSpace
 from tests.deployment.watched_certifier import WatchedCertifier
@@ -112,9 +119,14 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     assert "was decided without looking at their scores or votes" in str(loaded.guarantee)
     assert "Whether some of them equal training inputs is not known" in str(loaded.guarantee)
     assert "queries audited" in (tmp_path / "new" / "README.md").read_text()
-    app = typer.Typer()
-    app.command()(command)
-    arguments = [str(folder), "--from-monitor", str(database), "--out", str(tmp_path / "again")]
+    arguments = [
+        "recalibrate",
+        str(folder),
+        "--from-monitor",
+        str(database),
+        "--out",
+        str(tmp_path / "again"),
+    ]
     arguments += ["--since", "2020-01-01"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -230,3 +242,32 @@ def test_other_words_of_the_same_promise_are_the_same_certifier(certifier: rrise
     assert certifier_identity(dataclasses.replace(certifier, guarantee=reworded)) == certifier_identity(
         certifier
     )
+
+
+def test_a_recalibrated_certifier_is_not_exported_with_the_inputs_of_its_run(
+    quick_demo: Path, tmp_path: Path
+) -> None:
+    """Its offset was fitted to queries; the run's calibration inputs are not those."""
+    pytest.importorskip("onnxruntime")
+    run = tmp_path / "run"
+    shutil.copytree(quick_demo, run)
+    certifier = rrise.load_certifier(run / "certifier")
+    evidence, size = certifier.evidence, certifier.calibration.size
+    rows = np.random.default_rng(0).permutation(size)
+    queries = AuditedQueries(
+        about(load_deployed(run / "certifier"), 0.01),
+        np.arange(size, dtype=float),
+        evidence.top_probability[rows],
+        evidence.agreeing[rows],
+        evidence.score[rows],
+        size,
+        None,
+    )
+    recalibrate(certifier, queries).save(run / "certifier")
+    arguments = ["export", str(run / "certifier"), "--out", str(tmp_path / "exported")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code != 0
+    assert "these are not the inputs and votes that the certifier was calibrated on" in str(
+        result.exception or result.output
+    )
+    assert not (tmp_path / "exported").exists()
