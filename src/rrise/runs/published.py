@@ -109,7 +109,12 @@ def _small_png(drawing: Drawing) -> bytes:
     """Return a figure as a PNG of few colours, which takes a third of the space."""
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(drawing.png())) as picture:
-        picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+        few = picture.convert("RGB").quantize(
+            _COLOURS,
+            method=Image.Quantize.MAXCOVERAGE,  # keeps the colour of the smallest bar
+            dither=Image.Dither.NONE,
+        )
+        few.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
 
 
