@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -100,7 +101,7 @@ def test_told_to_end_it_answers_what_it_accepted(folder: Path) -> None:
             ended = [answer.exception() or answer.result().status_code for answer in answers]
         assert ended.count(200) >= max(2, accepted)
         assert all(found == 200 or isinstance(found, httpx.TransportError) for found in ended)
-        assert running.wait(20) in (0, -signal.SIGTERM)
+        assert running.wait(20) == 0
         with pytest.raises(httpx.TransportError):
             httpx.get(metrics)
 
@@ -122,8 +123,41 @@ def test_a_certifier_folder_with_one_changed_byte_is_refused_and_the_file_named(
             serve(copy, port=0)
 
 
-def test_an_address_that_is_taken_is_an_error_of_the_system(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_either_signal_leaves_one_whole_database(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
+    database = tmp_path / "monitor.db"
+    with process(folder, "--monitor", str(database)) as (running, address):
+        assert httpx.post(f"{address}/v1/certify", **BODY).status_code == 200
+        running.send_signal(how)
+        assert running.wait(20) == 0
+    assert not database.with_name("monitor.db-wal").exists()
+    copy = shutil.copy(database, tmp_path / "copy.db")
+    with contextlib.closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT seen FROM tests WHERE name = 'label-free'").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"on_alarm": "abstain"}, "--on-alarm does nothing without --monitor"),
+        ({"audit": 0.2}, "--audit does nothing without --monitor"),
+        ({"keep_inputs": True}, "--keep-inputs does nothing without --monitor"),
+        ({"weights": "x"}, "--weights does nothing without --base"),
+        ({"port": 80800}, "cannot listen on 127.0.0.1, port 80800"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    folder: Path, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        serve(folder, **{"port": 0, **options})
+
+
+def test_an_address_that_is_taken_is_named(folder: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(SettingError, match=r"cannot listen on 127.0.0.1, port \d+ \(Address already in use\)"),
+    ):
         serve(folder, port=taken.getsockname()[1])
 
 

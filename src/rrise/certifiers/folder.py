@@ -46,6 +46,7 @@ from rrise.statistics import Calibration, CalibrationEvidence
 from rrise.votes.array import Smoothing
 
 FORMAT = 1
+KIND = "rrise surrogate certifier"
 MANIFEST = "certifier.json"
 WEIGHTS = "surrogate.safetensors"
 PROGRAM = "program.json"
@@ -107,7 +108,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
 def _manifest(certifier: Certifier, folder: Path) -> Json:
     return {
         "format": FORMAT,
-        "kind": "rrise surrogate certifier",
+        "kind": KIND,
         "smoothing": certifier.smoothing.to_json(),
         "input_shape": list(certifier.input_shape),
         "class_names": list(certifier.class_names),
@@ -127,7 +128,14 @@ def _checked_manifest(folder: Path) -> Json:
     if not folder.is_dir():
         raise FolderError(f"expected a certifier folder at {folder}, but there is none")
     if not (folder / MANIFEST).exists():
-        raise FolderError(f"{folder} is not a certifier folder: it holds no {MANIFEST}")
+        inside = folder / "certifier"
+        hint = f"; did you mean {inside}?" if (inside / MANIFEST).exists() else ""
+        raise FolderError(f"{folder} is not a certifier folder: it holds no {MANIFEST}{hint}")
+    if (kind := read_json(folder / MANIFEST).get("kind", KIND)) != KIND:
+        raise FolderError(
+            f"{folder} holds an {str(kind)[:40].removeprefix('rrise ')}: here the folder of a certifier in "
+            f"torch is needed, such as the one that it was exported from"
+        )
     if (found := read_json(folder / MANIFEST).get("format")) != FORMAT:
         raise FolderError(
             f"{folder / MANIFEST} has format {found!r}, and this version of rrise ({__version__}) reads "

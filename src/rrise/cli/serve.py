@@ -38,20 +38,29 @@ def serve(
     monitor: Annotated[
         Path | None, typer.Option(help="A database file; turns the monitor on.", show_default=False)
     ] = None,
-    audit: Annotated[float, typer.Option(help="Share of queries to audit with votes.")] = 0.001,
-    false_alarms: Annotated[float, typer.Option(help="Probability of ever raising a false alarm.")] = 0.01,
-    on_alarm: Annotated[str, typer.Option(help="warn, abstain or monte-carlo.")] = "warn",
+    audit: Annotated[
+        float | None, typer.Option(help="Share of queries to audit with votes.", show_default="0.001")
+    ] = None,
+    false_alarms: Annotated[
+        float | None, typer.Option(help="Probability of ever raising a false alarm.", show_default="0.01")
+    ] = None,
+    on_alarm: Annotated[
+        str | None, typer.Option(help="warn, abstain or monte-carlo.", show_default="warn")
+    ] = None,
     keep_inputs: Annotated[bool, typer.Option(help="Keep audited inputs in the database.")] = False,
 ) -> None:
     """Answer certificates over HTTP, with a page for people at /."""
     from rrise.deployment.loading import load_deployed
     from rrise.deployment.monitor import Monitor
-    from rrise.deployment.running import read_token, run_service
+    from rrise.deployment.running import check_needed, read_token, run_service
     from rrise.deployment.samples import read_samples
     from rrise.deployment.service import create_app
     from rrise.deployment.service_settings import ServiceSettings
     from rrise.models.folder import load_base
 
+    watched = {"--audit": audit, "--false-alarms": false_alarms, "--on-alarm": on_alarm}
+    check_needed("--monitor", monitor is not None, {**watched, "--keep-inputs": keep_inputs})
+    check_needed("--base", base is not None, {"--audit": audit, "--weights": weights})
     settings = ServiceSettings(
         max_batch=max_batch,
         max_delay=max_delay,
@@ -74,9 +83,9 @@ def serve(
                     deployed,
                     monitor,
                     base=module,
-                    fraction=audit,
-                    rate=false_alarms,
-                    policy=on_alarm,
+                    fraction=0.001 if audit is None else audit,
+                    rate=0.01 if false_alarms is None else false_alarms,
+                    policy=on_alarm or "warn",
                     keep_inputs=keep_inputs,
                 )
             )

@@ -226,8 +226,11 @@ def _without_traces(model: Any) -> Any:
 @contextlib.contextmanager
 def _quiet(name: str) -> Any:
     logger = logging.getLogger(name)
-    before, logger.disabled = logger.disabled, True
+    before = logger.disabled, logger.level
+    logger.disabled = True
+    logger.setLevel(logging.CRITICAL)  # of those below it too
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.disabled = before[0]
+        logger.setLevel(before[1])

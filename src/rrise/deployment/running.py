@@ -2,10 +2,12 @@
 
 import gc
 import logging
+import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -55,12 +57,26 @@ def run_service(app: FastAPI, *, host: str, port: int, on_start: Callable[[str],
         )
         name = f"[{host}]" if ":" in host else host
         on_start(f"http://{name}:{listening.getsockname()[1]}")
-        with suppress(KeyboardInterrupt):
+        with _ending_in_order():
             _Server(config, app.state.service.stop).run(sockets=[listening])
 
 
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let SIGTERM end as SIGINT does: uvicorn raises it again at its end, and others still have to close."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
+    """Return a listening socket, or say why there is none.
 
     It names its protocol, because asyncio sends small answers at once only on sockets that do.
     """
@@ -70,10 +86,20 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(BACKLOG)
-    except BaseException:
+    except (OSError, OverflowError) as error:
         listening.close()
-        raise
+        reason = getattr(error, "strerror", None) or error
+        raise SettingError(
+            f"cannot listen on {host}, port {port} ({reason}): choose another --port or --host"
+        ) from None
     return listening
+
+
+def check_needed(needed: str, is_given: bool, options: Mapping[str, object]) -> None:
+    """Refuse options that would do nothing, because what they belong to is not given."""
+    useless = [name for name, value in options.items() if value]
+    if useless and not is_given:
+        raise SettingError(f"{useless[0]} does nothing without {needed}: give that too")
 
 
 def read_token(file: Path) -> str:

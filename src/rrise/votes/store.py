@@ -235,11 +235,11 @@ class VoteStore:
     def _claimed(self, todo: set[int], held: dict[int, "_Held"], report: "_Report") -> Iterator[int]:
         """Yield, of the shards to do, those that no other process is at or has done meanwhile."""
         for index in sorted(todo):
-            claim = ExitStack()
-            if not claim.enter_context(self.storage.claim(self._place(index).name)):
-                claim.close()
-                continue
-            held[index] = _Held(claim, self._stored(index))
+            with ExitStack() as claim:
+                if not claim.enter_context(self.storage.claim(self._place(index).name)):
+                    continue
+                beginning = self._stored(index)
+                held[index] = _Held(claim.pop_all(), beginning)
             known, self._drawn[index] = self._passes_done(index), held[index].beginning.shape[1]
             report.passes(self._passes_done(index) - known)
             if self._drawn[index] < self.plan.n:

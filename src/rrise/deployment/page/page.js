@@ -274,7 +274,7 @@ async function showMonitor() {
     ? "Alarm: inputs have come to look different, and the promise above assumes that they do not. Recalibrate the certifier."
     : "Nothing unusual so far.";
   const tests = [["every query", seen.label_free, ""], ["audited queries", seen.audits, "second"]].filter(([, test]) => test?.history.length);
-  const counts = `${count(seen.queries)} queries seen, ${count(seen.audited)} audited with votes.`;
+  const counts = `${count(seen.queries)} ${seen.queries === 1 ? "query" : "queries"} seen, ${count(seen.audited)} audited with votes.`;
   find("monitor-caption").textContent = tests.length
     ? `${counts} Evidence that inputs have changed, as a share of what raises the alarm; while nothing changes it stays low, and false alarms are rarer than ${seen.label_free.false_alarm_rate} per test, ever. ${tests.map(([name, , kind]) => `${kind ? "Yellow" : "Blue"}: ${name}.`).join(" ")}`
     : counts;
