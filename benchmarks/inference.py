@@ -37,7 +37,7 @@ from rrise.models.evaluation_mode import evaluating
 from rrise.models.folder import load_model
 from rrise.runs.data import RunData
 from rrise.runs.recipe import read_recipe
-from rrise.statistics import fit_calibration, level_text
+from rrise.statistics import level_text, refit_calibration
 from rrise.votes.array import votes_for
 
 RESULTS = Path(__file__).parent / "results"
@@ -78,15 +78,8 @@ def compiled(certifier: Certifier, data: CalibrationData) -> Certifier:
     rows = len(data.images)
     full = np.resize(data.images, (-(-rows // BATCH) * BATCH, *data.images.shape[1:]))  # batches of one size
     label, top = (part[:rows] for part in top_prediction(network, torch.from_numpy(full), BATCH))
-    former = certifier.calibration
-    calibration, evidence = fit_calibration(
-        top,
-        votes_for(np.asarray(data.votes), label),
-        former.n,
-        failure=former.failure,
-        beta=former.beta,
-        score=former.score,
-    )
+    agreeing = votes_for(np.asarray(data.votes), label)
+    calibration, evidence = refit_calibration(certifier.calibration, top, agreeing)
     guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, 0)
     return replace(
         certifier, network=network, calibration=calibration, evidence=evidence, guarantee=guarantee

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from rrise.errors import FolderError
 from rrise.files import Json, sha256_of_file, write_table
-from rrise.statistics import Calibration, CalibrationEvidence, exact_level, fit_calibration, level_text
+from rrise.statistics import Calibration, CalibrationEvidence, exact_level, level_text, refit_calibration
 
 _COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
 
@@ -41,14 +41,7 @@ def calibration_from_json(value: Json) -> Calibration:
 
 def check_calibration(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
     """Refuse a calibration whose offset, rank or size is not what its evidence gives."""
-    again, _ = fit_calibration(
-        evidence.top_probability,
-        evidence.agreeing,
-        calibration.n,
-        failure=calibration.failure,
-        beta=calibration.beta,
-        score=calibration.score,
-    )
+    again, _ = refit_calibration(calibration, evidence.top_probability, evidence.agreeing)
     same_offset = np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
     if not same_offset or (again.rank, again.size) != (calibration.rank, calibration.size):
         raise FolderError(

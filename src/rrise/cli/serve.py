@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,6 +58,7 @@ def serve(
     from rrise.deployment.service_settings import ServiceSettings
     from rrise.models.folder import load_base
 
+    chosen: dict[str, Any] = {"fraction": audit, "rate": false_alarms, "policy": on_alarm}
     watched = {"--audit": audit, "--false-alarms": false_alarms, "--on-alarm": on_alarm}
     check_needed("--monitor", monitor is not None, {**watched, "--keep-inputs": keep_inputs})
     check_needed("--base", base is not None, {"--audit": audit, "--weights": weights})
@@ -83,10 +84,8 @@ def serve(
                     deployed,
                     monitor,
                     base=module,
-                    fraction=0.001 if audit is None else audit,
-                    rate=0.01 if false_alarms is None else false_alarms,
-                    policy=on_alarm or "warn",
                     keep_inputs=keep_inputs,
+                    **{name: value for name, value in chosen.items() if value is not None},
                 )
             )
         app = create_app(deployed, settings=settings, base=module, monitor=watching, samples=shown)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ def read_inputs(path: Path, shape: tuple[int, ...], input_range: InputRange) -> 
     suffix = path.suffix.lower()
     try:
         if suffix in IMAGES:
-            values = _read_image(path, shape, input_range)
+            values = read_image(path, shape, input_range)
         elif suffix in ARRAYS:
             values = _read_array(path, shape)
         else:
@@ -69,7 +69,9 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return values[None] if values.shape == shape else values
 
 
-def _read_image(path: Path, shape: tuple[int, ...], input_range: InputRange) -> np.ndarray[Any, Any]:
+def read_image(
+    path: Path | IO[bytes], shape: tuple[int, ...], input_range: InputRange
+) -> np.ndarray[Any, Any]:
     """Return an 8-bit image as `[1, channels, height, width]` in [0, 1].
 
     Nothing is resized or converted with loss: that would certify another input than the one given.

@@ -1,9 +1,6 @@
 """An audit: the votes of one query, and what they say about its certificate."""
 
-import os
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +19,6 @@ from rrise.votes.inputs import ShardInputs
 from rrise.votes.plan import VotePlan
 
 BATCH_SIZE = 256
-LOWEST_PRIORITY = 19
 
 
 @dataclass(frozen=True)
@@ -109,9 +105,3 @@ def typical_inputs(shape: tuple[int, ...], input_range: InputRange) -> torch.Ten
     low, high = (-1.0, 1.0) if input_range is None else input_range
     share = np.random.default_rng(0).random((4, *shape), dtype=np.float32)
     return torch.from_numpy(np.float32(low) + share * np.float32(high - low))
-
-
-def step_back() -> None:
-    """Give this thread, and those it starts, the lowest priority, where the system knows such."""
-    with suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)

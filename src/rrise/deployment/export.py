@@ -22,7 +22,7 @@ from rrise.deployment.exported_folder import check_free, load_exported, save_exp
 from rrise.deployment.runtimes import ONNX_RUNTIME, OPENVINO, Form, open_model, run_in_batches
 from rrise.errors import InputError, MismatchError, SettingError
 from rrise.files import Json
-from rrise.statistics import fit_calibration
+from rrise.statistics import refit_calibration
 from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 
 RANGE_INPUTS = 128
@@ -183,16 +183,9 @@ def _calibrated(
         raise InputError(
             f"the surrogate returns NaN for calibration inputs in {form.name}: it cannot be used"
         )
-    former = certifier.calibration
     top = np.minimum(probabilities.max(axis=1).astype(np.float64), 1.0)
-    calibration, evidence = fit_calibration(
-        top,
-        votes_for(held.counts, probabilities.argmax(axis=1)),
-        held.n,
-        failure=former.failure,
-        beta=former.beta,
-        score=former.score,
-    )
+    agreeing = votes_for(held.counts, probabilities.argmax(axis=1))
+    calibration, evidence = refit_calibration(certifier.calibration, top, agreeing)
     numbers = certifier.guarantee.numbers
     seen = numbers["calibration_inputs_seen_in_training"]
     return Export(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rrise.deployment.deployed import Answers
 from rrise.deployment.monitor_state import POLICIES, MonitorState, TestState
 from rrise.deployment.monitor_store import DONE, FAILED, WAITING, Audit, MonitorStore, Outcome
+from rrise.deployment.priority import AUDITING, step_back
 from rrise.deployment.watched import AUDITS, LABEL_FREE, Watched, about, first_tests, smoothing_of
 from rrise.deployment.watching import MONTE_CARLO, WARN
 from rrise.errors import SettingError
@@ -253,9 +254,7 @@ class Monitor:
 
     def _audit(self) -> None:
         """Draw the votes of one query after the other, in the background."""
-        from rrise.deployment.auditing import step_back
-
-        step_back()
+        step_back(AUDITING)
         while (audit := self._to_audit.get()) is not None and self._auditor is not None:
             outcome = None
             try:

@@ -19,7 +19,7 @@ from rrise.deployment.monitor_store import DONE, read_about, readable
 from rrise.deployment.watched import certifier_identity
 from rrise.errors import FolderError, InputError, MismatchError, SettingError
 from rrise.files import Json
-from rrise.statistics import Calibration, CalibrationEvidence, fit_calibration, smallest_calibration_size
+from rrise.statistics import Calibration, CalibrationEvidence, refit_calibration, smallest_calibration_size
 from rrise.statistics.martingales import ConformalMartingale
 
 CHANGING = 0.01
@@ -152,14 +152,7 @@ def _fitted(
             f"audit a larger fraction"
         )
     _check_alike(audited)
-    calibration, evidence = fit_calibration(
-        audited.top_probability,
-        audited.agreeing,
-        former.n,
-        failure=former.failure,
-        beta=former.beta,
-        score=former.score,
-    )
+    calibration, evidence = refit_calibration(former, audited.top_probability, audited.agreeing)
     times = f"from {_moment(audited.time.min())} to {_moment(audited.time.max())}"
     return calibration, evidence, f"queries audited {times}, {audited.distinct} of them different"
 

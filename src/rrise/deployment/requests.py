@@ -12,15 +12,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect
 
-from rrise.data.files import _read_image
+from rrise.data.files import read_image
 from rrise.data.inputs import InputRange, as_inputs
 from rrise.deployment.forms import form_parts
 from rrise.deployment.refusals import RefusedError
@@ -160,7 +159,7 @@ class Decoder:
                     f"nothing is resized here, because that would certify another image than yours"
                 )
         with _image_errors(kind):
-            return _read_image(cast(Path, io.BytesIO(body)), self.shape, self.input_range)
+            return read_image(io.BytesIO(body), self.shape, self.input_range)
 
     def _form(self, content_type: str, body: bytes) -> NDArray[Any]:
         """Return the inputs of all parts of a form, in their order."""

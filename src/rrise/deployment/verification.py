@@ -1,12 +1,10 @@
 """Monte Carlo certificates on demand: the base classifier votes on one input, and the bound closes in."""
 
 import asyncio
-import os
 import secrets
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,6 +17,7 @@ from torch import nn
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.sequential import Sequential
 from rrise.deployment.deployed import Answers, Deployed
+from rrise.deployment.priority import VERIFYING, step_back
 from rrise.deployment.refusals import RefusedError
 from rrise.errors import MismatchError, RriseError
 from rrise.models.precision import identity_at
@@ -106,7 +105,9 @@ class Verifier:
     def __init__(self, monte_carlo: MonteCarlo, places: int, max_votes: int) -> None:
         self._monte_carlo = monte_carlo
         self.places, self.max_votes, self.running = places, max_votes, 0
-        self._threads = ThreadPoolExecutor(places, "rrise-verifies", initializer=_step_back)
+        self._threads = ThreadPoolExecutor(
+            places, "rrise-verifies", initializer=partial(step_back, VERIFYING)
+        )
         self._stopping = False
 
     def method(self, votes: int, alpha: float) -> Sequential:
@@ -166,9 +167,3 @@ def _typical(deployed: Deployed) -> torch.Tensor:
     """Return one input in the middle of the range, to call a classifier once."""
     low, high = deployed.input_range or (0.0, 0.0)
     return torch.full((1, *deployed.input_shape), (low + high) / 2, dtype=torch.float32)
-
-
-def _step_back() -> None:
-    """Let the forward passes of certificates go first, where the system knows priorities of threads."""
-    with suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -11,7 +11,12 @@ from rrise.statistics.binomial import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from rrise.statistics.calibration import Calibration, CalibrationEvidence, fit_calibration
+from rrise.statistics.calibration import (
+    Calibration,
+    CalibrationEvidence,
+    fit_calibration,
+    refit_calibration,
+)
 from rrise.statistics.conformal import (
     Level,
     conformal_rank,
@@ -46,6 +51,7 @@ __all__ = [
     "format_down",
     "format_up",
     "level_text",
+    "refit_calibration",
     "round_down",
     "score_by_name",
     "smallest_calibration_size",

@@ -100,6 +100,20 @@ def fit_calibration(
     return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual)
 
 
+def refit_calibration(
+    former: Calibration, top_probability: ArrayLike, agreeing: ArrayLike
+) -> tuple[Calibration, CalibrationEvidence]:
+    """Fit a calibration with the levels, score and votes per input of a former one."""
+    return fit_calibration(
+        top_probability,
+        agreeing,
+        former.n,
+        failure=former.failure,
+        beta=former.beta,
+        score=former.score,
+    )
+
+
 def check_probabilities(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Return the values as float64, refusing NaN and anything outside [0, 1]."""
     array = np.asarray(values, dtype=np.float64)
