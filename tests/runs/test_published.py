@@ -9,7 +9,7 @@ from rich.console import Console
 
 from rrise.certifiers.surrogate import top_prediction
 from rrise.data.catalogue import load_dataset
-from rrise.errors import FolderError, MismatchError
+from rrise.errors import FolderError, MismatchError, SettingError
 from rrise.evaluation.evidence_files import read_evidence, write_evidence
 from rrise.models.folder import load_model
 from rrise.runs.pipeline import run_recipe
@@ -137,3 +137,24 @@ def test_predictions_of_heads_are_those_of_their_whole_networks(quick_demo: Path
         np.testing.assert_allclose(top, one.calibration.top_probability, rtol=1e-5)
     first, second = (one.calibration.top_probability for one in evidence.surrogates[1:])
     assert not np.allclose(first, second, rtol=1e-3)
+
+
+def test_the_surrogate_can_be_trained_on_fewer_votes_than_are_collected(
+    quick_demo: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(quick_demo, tmp_path / "demo"))
+    before = read_evidence(folder / "evaluation" / "evidence").surrogates[0]
+    stored = (folder / "votes" / "train" / "manifest.json").read_text()
+    changes = {"surrogate.votes": 10, "evaluation.surrogates": ["head", f"head@{before.budget}"]}
+    run_recipe(folder, read_recipe("digits", "quick", changes), Console(quiet=True))
+    assert (folder / "votes" / "train" / "manifest.json").read_text() == stored
+    evidence = read_evidence(folder / "evaluation" / "evidence")
+    assert [one.budget for one in evidence.surrogates] == [10, before.budget]
+    few, all_votes = evidence.surrogates
+    assert few.offline.targets == 10 * few.offline.training_inputs
+    assert few.variant == evidence.about["certifier"][1] == "trainhead_initbase_n10"
+    assert before.variant == all_votes.variant
+    np.testing.assert_array_equal(before.test.top_probability, all_votes.test.top_probability)
+    assert not np.allclose(few.test.top_probability, all_votes.test.top_probability, rtol=1e-3)
+    with pytest.raises(SettingError, match=r"surrogate.votes of at most votes.train = 16, got 17"):
+        read_recipe("digits", "quick", {"votes.train": 16, "surrogate.votes": 17})

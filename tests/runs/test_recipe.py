@@ -112,6 +112,7 @@ def test_the_packaged_recipes_hold_the_papers_hyper_parameters(name: str) -> Non
 def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
     written = RecipeFile.find(name).tables
     optional = {"train", "test", "unlabelled", "copies", "copies_augmentations", "weights", "compile", "head"}
+    optional |= {"votes"}
     for table, kind in TABLES.items():
         expected = {part.name for part in fields(kind)} - optional
         assert expected - set(written[table]) <= (

@@ -8,6 +8,7 @@ from rrise.errors import MismatchError
 from rrise.files import Json
 
 _SHARED = ("protocol", "sigma", "classes", "thresholds", "main_budget", "main_failure")
+_TARGETS = ("votes.train", "surrogate.votes")
 _SETTING = ("method", "variant", "budget", "failure", "score")
 
 
@@ -90,7 +91,7 @@ def _check_same_settings(first: Json, run: Json) -> None:
     mine, theirs = first.get("settings", {}), run.get("settings", {})
     for name in sorted({*mine, *theirs}):
         same_base = name.startswith("base.") and first.get("base") == run.get("base")
-        if name != "votes.train" and mine.get(name) != theirs.get(name) and not same_base:
+        if name not in _TARGETS and mine.get(name) != theirs.get(name) and not same_base:
             raise MismatchError(
                 f"the runs {first['run']} and {run['run']} of {run['dataset']} cannot be averaged: {name} is "
                 f"{mine.get(name)} in the first and {theirs.get(name)} in the second; only seeds may differ"

@@ -36,10 +36,10 @@ class SurrogateChoice:
     """The name of a network of its own, instead of the base classifier's architecture."""
 
     @classmethod
-    def read(cls, name: str, budget: int) -> "SurrogateChoice":
-        """Read a name such as `all-random`, on `budget` votes, or `head@500`, on the first 500 of them.
+    def read(cls, name: str, budget: int, stored: int) -> "SurrogateChoice":
+        """Read a name such as `all-random`, on `budget` votes, or `head@500`, on the first 500 `stored`.
 
-        >>> SurrogateChoice.read("head@500", 10_000).variant
+        >>> SurrogateChoice.read("head@500", 10_000, 10_000).variant
         'trainhead_initbase_n500'
         """
         kind, at, votes = name.partition("@")
@@ -48,9 +48,9 @@ class SurrogateChoice:
                 f"expected surrogates among {', '.join(_NAMES)}, or with votes as in head@500; got {name!r}"
                 f"{did_you_mean(kind, _NAMES)}"
             )
-        if at and not (votes.isascii() and votes.isdigit() and 1 <= int(votes) <= budget):
+        if at and not (votes.isascii() and votes.isdigit() and 1 <= int(votes) <= stored):
             raise SettingError(
-                f"expected a number of votes from 1 to votes.train = {budget} after the @, got {name!r}"
+                f"expected a number of votes from 1 to votes.train = {stored} after the @, got {name!r}"
             )
         return cls(*_NAMES[kind], int(votes) if at else budget)
 

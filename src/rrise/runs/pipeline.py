@@ -143,10 +143,16 @@ class Pipeline(Run):
         return {"fingerprint": fingerprint(module)}
 
     def targets(self, base: nn.Module) -> Votes:
-        """Return the votes of all inputs that train the surrogate."""
-        return _together(
-            [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
-        )
+        """Collect the votes of all inputs that train the surrogate, and return those it is trained on."""
+        collected = [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
+        if self.recipe.targets == self.recipe.votes.train:
+            return _together(collected)
+        return self.stored_targets(self.recipe.targets)
+
+    def stored_targets(self, n: int) -> Votes:
+        """Return the first `n` votes of all inputs that train surrogates."""
+        splits = self.data.for_surrogate
+        return _together([read_votes(self.folder / "votes" / split, n) for split in splits])
 
     def votes_to_certify(self, base: nn.Module) -> dict[str, Votes]:
         """Return the votes of the calibration and the test inputs, by the names of their stores."""
@@ -247,9 +253,9 @@ class Pipeline(Run):
         self, base: nn.Module, certifier: Certifier, surrogate: Surrogate, votes: dict[str, Votes]
     ) -> Evaluation:
         """Compare the certifier with every other method on the test inputs, and write the report."""
-        own, budget = self.recipe.surrogate, self.recipe.votes.train
+        own, budget, stored = self.recipe.surrogate, self.recipe.targets, self.recipe.votes.train
         main = SurrogateChoice(own.strategy, own.objective, budget, _name_of_network(own))
-        wanted = [SurrogateChoice.read(name, budget) for name in self.recipe.evaluation.surrogates]
+        wanted = [SurrogateChoice.read(name, budget, stored) for name in self.recipe.evaluation.surrogates]
         more = [choice for choice in dict.fromkeys(wanted) if choice != main]
         candidates = [self.candidate(base, choice) for choice in more]
         first = Candidate.of_run(self, main, certifier.network, surrogate)
@@ -265,8 +271,7 @@ class Pipeline(Run):
             options={},
             head=self.recipe.surrogate.head if choice.strategy == "head" else None,
         )
-        splits = self.data.for_surrogate
-        votes = _together([read_votes(self.folder / "votes" / split, choice.budget) for split in splits])
+        votes = self.stored_targets(choice.budget)
         trained = self.surrogate(base, votes, settings, f"surrogates/{choice.variant}")
         return Candidate.of_run(self, choice, trained.network.to(self.device).eval(), trained)
 

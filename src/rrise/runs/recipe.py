@@ -74,8 +74,12 @@ class VoteSettings:
 
 @dataclass(frozen=True)
 class SurrogateSettings:
-    """How the surrogate is trained; with an `architecture` of its own it starts from random weights."""
+    """How the surrogate is trained; with an `architecture` of its own it starts from random weights.
 
+    `votes` is how many of each training input's votes it is trained on: the first so many, or all.
+    """
+
+    votes: int | None = None
     strategy: Strategy = "head"
     objective: Objective = "cross-entropy"
     architecture: str | None = None
@@ -129,7 +133,7 @@ _TABLES: dict[str, type] = {
 }
 _AT_LEAST = {
     **{f"data.{key}": 1 for key in ("train", "test")},
-    **{f"votes.{key}": 1 for key in ("train", "selection")},
+    **dict.fromkeys(("votes.train", "votes.selection", "surrogate.votes"), 1),
     **{f"{step}.{key}": 1 for step in ("base", "surrogate") for key in ("epochs", "batch_size")},
     **{f"{step}.{key}": 0 for step in ("base", "surrogate") for key in ("weight_decay", "warmup_epochs")},
     "base.sigma": 0,
@@ -189,11 +193,15 @@ class Recipe:
             raise SettingError("surrogate.options are for a surrogate.architecture of its own: name it")
         if surrogate.head is not None and surrogate.strategy != "head":
             raise SettingError(f"surrogate.head is for the strategy 'head', not for {surrogate.strategy!r}")
+        if self.targets > self.votes.train:
+            raise SettingError(
+                f"expected surrogate.votes of at most votes.train = {self.votes.train}, got {self.targets}"
+            )
 
     def _check_evaluation(self) -> None:
         wanted, beta = self.evaluation, self.calibration.beta
         for name in wanted.surrogates:
-            SurrogateChoice.read(name, self.votes.train)
+            SurrogateChoice.read(name, self.targets, self.votes.train)
         for budget in wanted.budgets:
             if budget < 1:
                 raise SettingError(f"expected evaluation.budgets of at least 1 vote, got {budget}")
@@ -201,6 +209,11 @@ class Recipe:
             conformal_share(failure, beta)
         if any(not 0 <= radius < math.inf for radius in wanted.thresholds):
             raise SettingError(f"expected evaluation.thresholds as radii, got {list(wanted.thresholds)}")
+
+    @property
+    def targets(self) -> int:
+        """How many votes of each training input the surrogate is trained on."""
+        return self.surrogate.votes or self.votes.train
 
     def tables(self) -> Tables:
         """Return the settings as tables."""

@@ -34,8 +34,11 @@ from rrise.votes.array import Votes
 from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 
-_HOW = ("compile",)
-"""Settings that say how a step computes, not what: changing them is no reason to do it again."""
+_HOW = ("compile", "votes")
+"""Settings that say how a step computes, not what: changing them is no reason to do it again.
+
+Which votes train a surrogate is told by the votes themselves.
+"""
 
 
 class Run:
