@@ -19,6 +19,8 @@ from rrise.evaluation.paper import paper_numbers
 
 ROOT = Path(__file__).parent.parent
 ORDER = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
+MAIN_LEVEL, LEVELS = "0.25", ("0.25", "0.1", "0.05", "0.01")
+HEAD = "trainhead_initbase_n"
 Entry = dict
 Columns = dict[str, Callable[[Entry], str]]
 

@@ -50,7 +50,9 @@ def naive_metrics(
         else None,
         "agreement": sum(answer[i] == most[i] for i in inputs) / n,
         "violation_rate": sum(bound[i] > share[i] for i in inputs) / n,
+        "issued_violation_rate": sum(bound[i] > share[i] for i in certified) / n,
         "violation_rate_among_issued": _mean([bound[i] > share[i] for i in certified]),
+        "boundary_violation_rate": _mean([bound[i] > share[i] for i in boundary]),
         "mean_passes": sum(int(passes) for passes in certificates.passes) / n,
         "median_passes": _median(sorted(int(passes) for passes in certificates.passes)),
     }

@@ -44,6 +44,7 @@ ALL_ABSTAINED = {
     "mean_issued_radius": None,
     "certified_crd": None,
     "violation_rate_among_issued": None,
+    "boundary_violation_rate": None,
 }
 CASES = {
     "one dataset": [run()],

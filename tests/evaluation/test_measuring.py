@@ -32,9 +32,10 @@ MAIN = {"main_budget": 100, "main_failure": "0.25"}
 KEYS = {
     "accuracy", "issued", "certified_accuracy", "certified_accuracy_at", "average_certified_radius",
     "mean_issued_radius", "boundary_mass", "boundary_accuracy", "boundary_radius", "boundary_crd",
-    "certified_crd", "radius_ratio", "radius_drop", "agreement", "violation_rate",
-    "violation_rate_among_issued", "mean_passes", "median_passes", "sample_reduction", "offset", "epoch",
-    "targets", "training", "calibration", "training_paper", "break_even", "seconds",
+    "certified_crd", "radius_ratio", "radius_drop", "agreement", "violation_rate", "issued_violation_rate",
+    "violation_rate_among_issued", "boundary_violation_rate", "mean_passes", "median_passes",
+    "sample_reduction", "offset", "epoch", "targets", "training", "calibration", "training_paper",
+    "break_even", "seconds",
 }  # fmt: skip
 
 
@@ -76,7 +77,9 @@ def test_a_surrogate_by_hand() -> None:
     assert result["accuracy"] == pytest.approx(1 / 3)
     assert result["agreement"] == pytest.approx(2 / 3)
     assert result["violation_rate"] == pytest.approx(1 / 3)  # 0.55 against 54 of 100
+    assert result["issued_violation_rate"] == pytest.approx(1 / 3)
     assert result["violation_rate_among_issued"] == 1 / 2
+    assert result["boundary_violation_rate"] == 1
     assert result["radius_ratio"] == pytest.approx(
         ours.certificates.radius.sum() / theirs.certificates.radius.sum()
     )
@@ -236,7 +239,7 @@ def test_refuses_thresholds_that_are_not_radii(thresholds: Any) -> None:
 def test_methods_that_vote_are_not_judged_by_their_own_votes() -> None:
     for result in measured(surrogate(), voting(MONTE_CARLO, "n100"), voting(TWO_STAGE, "n100")):
         undefined = [name for name, value in result["metrics"].items() if value is None]
-        judged = {"agreement", "violation_rate"}
+        judged = {"agreement", "violation_rate", "issued_violation_rate"}
         assert judged.isdisjoint(undefined) == (result["method"] == RRISE)
 
 
@@ -247,7 +250,9 @@ def test_inputs_that_were_calibrated_on_are_no_evidence() -> None:
     setting = Setting(RRISE, "trainhead_initbase_n100", 100, "0.1", "additive")
     (found,) = measure([Outcome(setting, part)], labels, votes, THRESHOLDS, calibrated_on=mask, **MAIN)
     (rest,) = measure([Outcome(setting, part[~mask])], labels[~mask], votes[~mask], THRESHOLDS, **MAIN)
-    for name in ("agreement", "violation_rate", "violation_rate_among_issued"):
+    judged = [name for name in found["metrics"] if name == "agreement" or "violation_rate" in name]
+    assert len(judged) == 5
+    for name in judged:
         assert found["metrics"][name] == rest["metrics"][name]
     assert found["metrics"]["accuracy"] != rest["metrics"]["accuracy"]
 

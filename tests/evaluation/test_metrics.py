@@ -92,7 +92,7 @@ def test_violations_by_hand(four: Certificates) -> None:
     votes = np.array([[94, 6, 0], [50, 50, 0], [10, 10, 80], [69, 31, 0]])
     share = metrics.vote_share_of_label(four, votes)
     np.testing.assert_array_equal(share, [0.94, 0.5, 0.8, 0.69])
-    assert metrics.violation_rates(four, share) == (0.5, pytest.approx(2 / 3))
+    assert metrics.violations(four, share) == (0.5, 0.5, pytest.approx(2 / 3), 1)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 10, 1000])
@@ -102,7 +102,7 @@ def test_every_metric_against_its_definition(classes: int, seed: int, inputs: in
     certificates, votes = random_certificates(rng, inputs, classes), random_votes(rng, inputs, classes)
     labels = np.where(rng.random(inputs) < 0.7, certificates.label, rng.integers(0, classes, inputs))
     naive = naive_metrics(certificates, labels.tolist(), votes, THRESHOLDS)
-    rates = metrics.violation_rates(certificates, metrics.vote_share_of_label(certificates, votes))
+    rates = metrics.violations(certificates, metrics.vote_share_of_label(certificates, votes))
     crd = metrics.certified_crd(certificates, THRESHOLDS)
     found = {
         "accuracy": metrics.accuracy(certificates, labels),
@@ -117,8 +117,10 @@ def test_every_metric_against_its_definition(classes: int, seed: int, inputs: in
         "boundary_crd": metrics.boundary_crd(certificates, THRESHOLDS).tolist(),
         "certified_crd": None if crd is None else crd.tolist(),
         "agreement": metrics.agreement(certificates, votes.argmax(axis=1)),
-        "violation_rate": rates[0],
-        "violation_rate_among_issued": rates[1],
+        "violation_rate": rates.rate,
+        "issued_violation_rate": rates.issued,
+        "violation_rate_among_issued": rates.among_issued,
+        "boundary_violation_rate": rates.in_boundary,
         "mean_passes": certificates.mean_passes,
         "median_passes": metrics.median_passes(certificates),
     }
@@ -137,7 +139,8 @@ def test_all_abstained_has_sensible_numbers() -> None:
     assert metrics.average_certified_radius(none, labels) == 0
     assert metrics.mean_issued_radius(none) is None
     assert metrics.certified_crd(none, THRESHOLDS) is None
-    assert metrics.violation_rates(none, np.array([0.6, 0.6])) == (0, None)
+    assert metrics.violations(none, np.array([0.6, 0.6])) == (0, 0, None, None)
+    assert metrics.violations(none, np.array([0.4, 0.6])) == (0.5, 0, None, None)
 
 
 def test_an_empty_boundary_set_has_mass_zero_and_nothing_else() -> None:

@@ -43,7 +43,7 @@ def test_finds_the_number_of_the_same_setting() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"budget": 1_000, "variant": "trainhead_initbase_n1000"},
+        {"method": "Baseline 1", "budget": 1_000, "variant": "n1000", "score": ""},
         {"failure": "0.1"},
         {"failure": "1/3"},
         {"score": "probit"},
@@ -54,6 +54,26 @@ def test_finds_the_number_of_the_same_setting() -> None:
 )
 def test_has_none_for_another_setting(changed: dict[str, object]) -> None:
     assert looked_up("main_cert_boundary", "CertAcc@0 (%)", **changed) is None
+
+
+def test_a_surrogate_on_fewer_votes_stands_beside_the_papers() -> None:
+    fewer = {"budget": 1_000, "variant": "trainhead_initbase_n1000"}
+    assert looked_up("main_cert_boundary", "CertAcc@0 (%)", **fewer) == Number(33.91, 0.02)
+    assert looked_up("rrise_training_ablation", "delta", ("variant",), **fewer) == Number(0.16, 0.01)
+    own = looked_up("budget_ablation_cifar100", "OCA (%)", ("budget",), **fewer)
+    assert own is not None
+    assert own != looked_up("budget_ablation_cifar100", "OCA (%)", ("budget",))
+    results = [
+        {**result, "budget": 1_000, "variant": result["variant"].replace("10000", "1000")}
+        if result["method"] in ("RRISE", "Baseline 4")
+        else result
+        for result in paper_results()
+        if result["main"]
+    ]
+    table = build_tables(results, THRESHOLDS, protocol="paper", paper=True)[0]
+    assert any("votes per training input, ours here on 1000;" in note for note in table.notes)
+    same = build_tables(paper_results(), THRESHOLDS, protocol="paper", paper=True)[0]
+    assert not any("ours here on" in note for note in same.notes)
 
 
 def test_stands_beside_ours_with_the_difference() -> None:

@@ -113,7 +113,7 @@ def test_adds_what_the_paper_does_not_have_behind_its_rows_and_marks_it() -> Non
     assert levels == [("RRISE", "0.1"), ("RRISE", "0.25")]
     assert not any("uncalibrated" in label[0] for label in labels(tables["calibration_ablation_my_data_5"]))
     names = [one.name for one in tables["calibration_ablation_my_data_5"].columns]
-    assert names[-2:] == ["Violations (%)", "Violations among Issued (%)"]
+    assert names[-3:] == ["Violations (%)", "Issued Violations (%)", "Violations among Issued (%)"]
     assert {"Accuracy (%)", "CertAcc@0 (%)"} <= set(names)
 
 
@@ -172,7 +172,8 @@ def test_a_method_without_a_main_result_still_has_its_ablation() -> None:
 def test_renders_runs_in_which_everything_abstained(protocol: str) -> None:
     undefined = {
         **dict.fromkeys(("boundary_accuracy", "boundary_radius", "certified_crd", "mean_issued_radius")),
-        **dict.fromkeys(("violation_rate_among_issued", "radius_ratio", "radius_drop", "break_even")),
+        **dict.fromkeys(("violation_rate_among_issued", "boundary_violation_rate", "break_even")),
+        **dict.fromkeys(("radius_ratio", "radius_drop")),
         "issued": 0.0,
         "boundary_crd": [0.0, 0.0, 0.0],
     }

@@ -35,6 +35,14 @@ _MAIN_VOTING = {
     SEQUENTIAL: "n{}_tol0.01",
 }
 
+_AGAINST_VOTES = (
+    "agreement",
+    "violation_rate",
+    "issued_violation_rate",
+    "violation_rate_among_issued",
+    "boundary_violation_rate",
+)
+
 
 def measure(
     outcomes: Sequence[Outcome],
@@ -117,14 +125,10 @@ def _against_votes(
     outcome: Outcome, new: NDArray[np.bool_], smoothed: NDArray[np.int64], estimate: NDArray[np.float64]
 ) -> Json:
     if outcome.setting.method not in SURROGATES or not new.any():
-        return dict.fromkeys(("agreement", "violation_rate", "violation_rate_among_issued"))
+        return dict.fromkeys(_AGAINST_VOTES)
     certificates = outcome.certificates[new]
-    rate, among_issued = metrics.violation_rates(certificates, estimate[new])
-    return {
-        "agreement": metrics.agreement(certificates, smoothed[new]),
-        "violation_rate": rate,
-        "violation_rate_among_issued": among_issued,
-    }
+    found = metrics.violations(certificates, estimate[new])
+    return dict(zip(_AGAINST_VOTES, (metrics.agreement(certificates, smoothed[new]), *found), strict=True))
 
 
 def _cost(outcome: Outcome, voting: Sequence[Outcome], paper_counting: bool) -> Json:

@@ -5,7 +5,7 @@ set, which the paper writes as a dash. With `p` the lower bound and `R` the radi
 certified (issued) where `p > 1/2`, and lies in the boundary set where `1/2 < p < 3/4`.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -117,14 +117,34 @@ def vote_share_of_label(certificates: Certificates, votes: Any) -> NDArray[np.fl
     return votes_for(counts, certificates.label) / n
 
 
-def violation_rates(certificates: Certificates, estimate: NDArray[np.float64]) -> tuple[float, float | None]:
-    """Return the share of inputs whose bound lies above the estimate of what it bounds: all, and of issued.
+class Violations(NamedTuple):
+    """Bounds that lie above the estimate of what they bound; `None` where the set is empty.
 
-    The second is None if none is issued. Estimates have noise of their own, so a bound that is exactly right
-    counts as a violation half of the time.
+    `rate`: share of all inputs, issued or not: what a total failure limits.
+    `issued`: share of all inputs that have a certificate, which is wrong; at most `rate`.
+    `among_issued`: the same as a share of issued certificates, which no total failure limits.
+    `in_boundary`: share of the boundary set.
+    """
+
+    rate: float
+    issued: float
+    among_issued: float | None
+    in_boundary: float | None
+
+
+def violations(certificates: Certificates, estimate: NDArray[np.float64]) -> Violations:
+    """Count bounds above the estimate of what they bound.
+
+    Estimates have noise of their own, so a bound that is exactly right counts as a violation half of the
+    time.
     """
     violated = certificates.lower_bound > estimate
-    return float(violated.mean()), _mean(violated, certificates.issued)
+    return Violations(
+        float(violated.mean()),
+        float((violated & certificates.issued).mean()),
+        _mean(violated, certificates.issued),
+        _mean(violated, in_boundary(certificates)),
+    )
 
 
 def median_passes(certificates: Certificates) -> float:

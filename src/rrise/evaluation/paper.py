@@ -12,7 +12,14 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from rrise.evaluation.outcomes import EARLY_STOPPING, INPUT_SPECIFIC, JENSEN_SHANNON, MONTE_CARLO, RRISE
+from rrise.evaluation.outcomes import (
+    EARLY_STOPPING,
+    INPUT_SPECIFIC,
+    JENSEN_SHANNON,
+    MONTE_CARLO,
+    RRISE,
+    SURROGATES,
+)
 from rrise.evaluation.table_values import Number
 
 BUDGET, FAILURE = 10_000, "0.25"
@@ -61,6 +68,9 @@ def paper_number(
     `varied` names what the table tells apart, out of `variant`, `budget` and `failure`; what it does not
     must be what the paper uses throughout. `family` is the variant without its budget. Scores other than
     the additive one are not in the paper.
+
+    Where budgets are not told apart, a surrogate on any number of votes stands beside the paper's, which has
+    10,000 of them: see `targets_differ`.
     """
     if setting["score"] not in ("", "additive"):
         return None
@@ -69,17 +79,24 @@ def paper_number(
         "budget": setting["budget"] == BUDGET,
         "failure": Fraction(setting["failure"]) == Fraction(FAILURE),
     }
-    if "variant" in varied:
+    surrogate = setting["method"] in SURROGATES
+    if "variant" in varied or surrogate:
         usual["budget"] = True
     if not all(usual[name] or name in varied for name in usual):
         return None
+    alike = surrogate and "budget" not in varied
     given = {
-        "variant": setting["variant"],
+        "variant": f"{family}_n{BUDGET}" if alike else setting["variant"],
         "budget": str(setting["budget"]),
         "failure": f"{float(Fraction(setting['failure'])):g}",
     }
     key = (given[name] if name in varied else "" for name in ("variant", "budget", "failure"))
     return paper_numbers().get((table, setting["dataset"], setting["method"], *key, metric))
+
+
+def targets_differ(setting: Mapping[str, Any], varied: frozenset[str]) -> bool:
+    """Whether a surrogate has targets from other than the paper's number of votes, which the table hides."""
+    return setting["method"] in SURROGATES and "budget" not in varied and setting["budget"] != BUDGET
 
 
 def _float(text: str) -> float | None:

@@ -125,8 +125,8 @@ def _by_dataset() -> tuple[Layout, ...]:
         Layout(
             "calibration_ablation",
             "Levels of calibration on {dataset}. Violations are lower bounds above the share of high-budget "
-            "votes, in percent of all test inputs (what Total Failure limits) and of issued certificates "
-            "(what it does not).",
+            "votes, in percent of all test inputs (what Total Failure limits); then those with a certificate "
+            "alone, in percent of all test inputs, and of issued certificates (what it does not limit).",
             (_METHOD, _FAILURE),
             lambda _: (OFFSET, *BOUNDARY, *VIOLATIONS),
             methods=SURROGATES,

@@ -74,6 +74,7 @@ TEST_COST = _plain("Test Cost", "mean_passes")
 SAMPLE_REDUCTION = _plain("Sample Red.", "sample_reduction")
 VIOLATIONS = (
     _percent("Violations (%)", "violation_rate", paper=None),
+    _percent("Issued Violations (%)", "issued_violation_rate", paper=None),
     _percent("Violations among Issued (%)", "violation_rate_among_issued", paper=None),
 )
 FURTHER = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from rrise.errors import SettingError
 from rrise.evaluation.outcomes import EARLY_STOPPING, SURROGATES
-from rrise.evaluation.paper import BUDGET, FAILURE, SUFFIXES, paper_number
+from rrise.evaluation.paper import BUDGET, FAILURE, SUFFIXES, paper_number, targets_differ
 from rrise.evaluation.table_comparison import Comparison, Result, comparisons, family, mark
 from rrise.evaluation.table_layouts import Layout, layouts
 from rrise.evaluation.table_metrics import ACCURACY, Metric
@@ -35,6 +35,10 @@ _BESIDE_PAPER = (
     "Columns paper and difference: what the paper prints for the same setting, and ours minus it; empty "
     "where it prints nothing. Where its tables do not say otherwise, they are at "
     f"budget {BUDGET} and total failure {FAILURE}."
+)
+_OTHER_TARGETS = (
+    f"The paper's surrogates are trained on {BUDGET} votes per training input, ours here on {{}}; by its "
+    "budget ablation the number hardly matters."
 )
 _OTHER_PROTOCOL = (
     "The paper also reports on inputs that it calibrated with, and counts costs in another way: protocol "
@@ -113,7 +117,7 @@ def _table(layout: Layout, shown: Sequence[Comparison], protocol: str, paper: bo
         tuple(tuple(rows) for rows in groups.values()),
         label_once=layout.label_once,
     )
-    return replace(table, notes=_notes(table, protocol))
+    return replace(table, notes=_notes(table, protocol, layout.varied))
 
 
 def _row(layout: Layout, table: str, metrics: Sequence[Metric], result: Result, paper: bool) -> Row:
@@ -189,10 +193,15 @@ def _budget_words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"budget {votes} votes per test input, and {targets} per training input of surrogates"]
 
 
-def _notes(table: Table, protocol: str) -> tuple[str, ...]:
+def _notes(table: Table, protocol: str, varied: frozenset[str]) -> tuple[str, ...]:
     methods = {row.setting["method"] for row in table.rows}
     scores = {row.setting["score"] for row in table.rows}
     compared = any(table.beside_paper)
+    other = {
+        int(row.setting["budget"])
+        for row in table.rows
+        if targets_differ(row.setting, varied) and any(cell.paper is not None for cell in row.cells)
+    }
     return tuple(
         note
         for note, wanted in (
@@ -201,6 +210,7 @@ def _notes(table: Table, protocol: str) -> tuple[str, ...]:
             (_PROBIT, "probit" in scores),
             (_UNCALIBRATED, "none" in scores),
             (_BESIDE_PAPER, compared),
+            (_OTHER_TARGETS.format(", ".join(map(str, sorted(other)))), bool(other)),
             (_OTHER_PROTOCOL, compared and protocol != "paper"),
             (_CERTIFIED_ACCURACY, compared and ACCURACY.column in table.columns),
         )

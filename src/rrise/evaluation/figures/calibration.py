@@ -64,12 +64,12 @@ def draw_calibration(drawing: Drawing, axes: Any, scatter: Scatter) -> None:
     chosen = np.linspace(0, size - 1, min(_SHOWN, size)).astype(int)
     q, p = scatter.top_probability[chosen], scatter.estimate[chosen]
     bounds = {name: bound[chosen] for name, bound in scatter.bounds.items()}
-    main = next(iter(bounds.values()))
+    first, main = next(iter(bounds.items()))
     below = p < main
     dots: Any = {"rasterized": True, "linewidths": 0.8}
-    axes.scatter(q[~below], p[~below], s=9, color=BLUE, alpha=0.45, label="bound holds", **dots)
+    axes.scatter(q[~below], p[~below], s=9, color=BLUE, alpha=0.45, label=f"{first} bound holds", **dots)
     cross: Any = {"s": 18, "color": VERMILLION, "marker": "x"}
-    axes.scatter(q[below], p[below], label="estimate below the bound", **cross, **dots)
+    axes.scatter(q[below], p[below], label=f"estimate below the {first} bound", **cross, **dots)
     order = np.argsort(q)
     for (name, bound), style in zip(bounds.items(), _BOUND_STYLES, strict=False):
         axes.plot(q[order], bound[order], label=f"bound, {name}", linewidth=1.6, **style)
