@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from rrise.files import Json
@@ -43,7 +44,7 @@ class Journal:
                 **({unit: done} if unit else {}),
                 "finished": finished,
                 "hardware": self._hardware,
-                "torch": torch.__version__,
+                **_environment(),
                 "date": time.strftime("%Y-%m-%d", time.gmtime()),
             }
             with self.path.open("a", encoding="utf-8") as file:
@@ -56,6 +57,15 @@ def read_journal(folder: Path) -> list[Json]:
     if not path.is_file():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _environment() -> Json:
+    return {
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def _name_of(device: torch.device) -> str:
