@@ -52,7 +52,7 @@ class Results:
 def number(entry: Entry, key: str, scale: float = 1, digits: int = 2) -> str:
     """Return mean ± standard deviation over seeds as text."""
     mean, std = entry["mean"][key], entry["std"][key]
-    spread = "" if std is None else f" ± {scale * std:.{digits}f}"
+    spread = "" if std is None else f" ± {scale * std:,.{digits}f}"
     return "–" if mean is None else f"{scale * mean:,.{digits}f}{spread}"
 
 

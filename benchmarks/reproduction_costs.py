@@ -8,13 +8,24 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from published import HEAD, LEVELS, MAIN_LEVEL, Columns, Entry, Results, table, text
+from published import (
+    HEAD,
+    LEVELS,
+    MAIN_LEVEL,
+    Columns,
+    Entry,
+    Results,
+    column,
+    number,
+    percent,
+    table,
+    text,
+)
 from rrise.evaluation import costs, metrics
 from rrise.evaluation.evidence import Evidence
 from rrise.evaluation.methods import surrogate_outcomes
 from rrise.evaluation.outcomes import RRISE, Outcome
-from rrise.statistics import certified_radius, clopper_pearson_lower
-from rrise.votes.array import Votes, votes_for
+from rrise.evaluation.rivals import BUDGETS, SELECTIONS, Rivals
 
 BREAK_EVENS = {
     "Baseline 1 n10000": "RRISE BE vs B1",
@@ -26,9 +37,6 @@ BREAK_EVENS = {
     "Sequential, anytime-valid n10000_tol0.01": None,
 }
 """What the paper says it breaks even with, at the variants that give its numbers."""
-SELECTIONS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
-BUDGETS = (5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 100, 120, 150, 200, 300, 500, 700, 1_000, 2_000, 5_000)
-"""Votes of the first and of the second stage among which the cheapest Monte Carlo is looked for."""
 
 
 def break_evens(results: Results) -> str:
@@ -106,98 +114,48 @@ def _quality(outcome: Outcome, labels: NDArray[np.int64]) -> Entry:
 
 
 def equal_quality(results: Results) -> str:
-    """Find the cheapest two-stage Monte Carlo that certifies as much as each surrogate, at its level."""
-    evidence = [one.held_out() for one in results.evidence]
-    rivals = _rivals(evidence)
+    """Tell which Monte Carlo certifies as much as each surrogate, at its level, and when they break even."""
     budget = results.entries(method=RRISE, main=True)[0]["budget"]
     rows = []
     for family, level, score in itertools.product(
         ("trainhead_initbase", "trainall_initbase"), LEVELS, ("additive", "probit")
     ):
         (entry,) = results.entries(variant=f"{family}_n{budget}", failure=level, score=score)
-        mean = entry["mean"]
+        rows.append({**entry, "name": f"`{entry['variant']}`"})
+    evidence = results.evidence[0].held_out()
+    rivals = Rivals(evidence.reference, evidence.labels, evidence.about["sigma"])
+    for score in ("additive", "probit"):
+        option = _choices(evidence, score)[-1]
+        rival = rivals.cheapest(float(MAIN_LEVEL), option["accuracy"], option["radius"])
+        assert rival is not None
+        mean = {
+            "certified_accuracy": option["accuracy"],
+            "average_certified_radius": option["radius"],
+            "rival_passes": rival.passes,
+            "rival_break_even": costs.break_even(option["offline"], Fraction(1), Fraction(rival.passes)),
+        }
+        words = f"`{HEAD}{option['targets']}`, {option['calibration']:,} votes per calibration input"
         rows.append(
             {
-                **{"name": f"`{entry['variant']}`", "score": score, "level": level},
-                **{"accuracy": mean["certified_accuracy"], "radius": mean["average_certified_radius"]},
-                "offline": round(sum(mean[part] for part in ("targets", "training", "calibration"))),
+                **{"name": words, "failure": MAIN_LEVEL, "score": score, "runs": 1},
+                **{"mean": mean, "std": dict.fromkeys(mean)},
             }
         )
-    for score in ("additive", "probit"):
-        option = _choices(evidence[0], score)[-1]
-        words = f"`{HEAD}{option['targets']}`, {option['calibration']:,} votes per calibration input"
-        rows.append({**option, "name": words, "level": MAIN_LEVEL})
-    for row in rows:
-        enough = [
-            rival
-            for rival in rivals[row["level"]]
-            if rival["accuracy"] >= row["accuracy"] and rival["radius"] >= row["radius"]
-        ]
-        nothing = row["accuracy"] == 0
-        row["rival"] = None if nothing else min(enough, key=lambda rival: rival["passes"], default=None)
-        row["missing"] = "–" if nothing else f"over {SELECTIONS[-1] + BUDGETS[-1]:,}"
-
-    def theirs(key: str, scale: float, digits: int) -> Callable[[Entry], str]:
-        return lambda row: text(scale * row["rival"][key] if row["rival"] else None, digits)
-
     columns: Columns = {
         "surrogate": lambda row: row["name"],
-        "total failure": lambda row: row["level"],
+        "seeds": lambda row: str(row["runs"]),
+        "total failure": lambda row: row["failure"],
         "score": lambda row: row["score"],
-        "CertAcc@0 (%)": lambda row: text(100 * row["accuracy"]),
-        "average certified radius": lambda row: text(row["radius"], 3),
-        "Monte Carlo: passes per query": lambda row: (
-            f"{row['rival']['passes']:,}" if row["rival"] else row["missing"]
-        ),
-        "its CertAcc@0 (%)": theirs("accuracy", 100, 2),
-        "its average certified radius": theirs("radius", 1, 3),
-        "break-even (queries)": lambda row: text(_break_even(row), 0),
+        "CertAcc@0 (%)": percent("certified_accuracy"),
+        "average certified radius": column("average_certified_radius", digits=3),
+        "Monte Carlo: passes per query": _passes,
+        "break-even (queries)": column("rival_break_even", digits=0),
     }
     return table(columns, rows)
 
 
-def _break_even(row: Entry) -> int | None:
-    if row["rival"] is None:
-        return None
-    return costs.break_even(row["offline"], Fraction(1), Fraction(row["rival"]["passes"]))
-
-
-def _rivals(evidence: list[Evidence]) -> dict[str, list[Entry]]:
-    """Return by level what two-stage Monte Carlo certifies with few votes, drawn without replacement."""
-    found: dict[str, dict[tuple[int, int], list[Entry]]] = {level: {} for level in LEVELS}
-    for one in evidence:
-        rng = np.random.default_rng(int(one.about["seed"]))
-        for selection in SELECTIONS:
-            chosen = _drawn(rng, one.reference, selection)
-            label, rest = chosen.argmax(axis=1), np.asarray(one.reference) - chosen
-            good = votes_for(rest, label)
-            right = label == one.labels
-            for n in BUDGETS:
-                agreeing = rng.hypergeometric(good, rest.sum(axis=1) - good, n)
-                for level, ones in found.items():
-                    bound = clopper_pearson_lower(agreeing, n, float(level))
-                    radius = certified_radius(bound, one.about["sigma"])
-                    ones.setdefault((selection, n), []).append(
-                        {
-                            "accuracy": float((right & (bound > 0.5)).mean()),
-                            "radius": float(np.where(right, radius, 0).mean()),
-                        }
-                    )
-    return {
-        level: [
-            {"passes": sum(key), **{name: float(np.mean([one[name] for one in some])) for name in some[0]}}
-            for key, some in ones.items()
-        ]
-        for level, ones in found.items()
-    }
-
-
-def _drawn(rng: np.random.Generator, votes: Votes, n: int) -> NDArray[np.int64]:
-    """Return the counts of `n` votes of each input, drawn without replacement."""
-    counts = np.asarray(votes, dtype=np.int64)
-    drawn, left = np.zeros_like(counts), np.full(len(counts), n)
-    for k in range(counts.shape[1]):
-        others = counts[:, k + 1 :].sum(axis=1)
-        drawn[:, k] = rng.hypergeometric(counts[:, k], others, left) if others.any() else left
-        left = left - drawn[:, k]
-    return drawn
+def _passes(row: Entry) -> str:
+    certifies = row["mean"]["certified_accuracy"] > 0
+    if certifies and row["mean"]["rival_passes"] is None:
+        return f"over {SELECTIONS[-1] + BUDGETS[-1]:,}"
+    return number(row, "rival_passes", digits=0)

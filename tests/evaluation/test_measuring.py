@@ -35,7 +35,7 @@ KEYS = {
     "certified_crd", "radius_ratio", "radius_drop", "agreement", "violation_rate", "issued_violation_rate",
     "violation_rate_among_issued", "boundary_violation_rate", "mean_passes", "median_passes",
     "sample_reduction", "offset", "epoch", "targets", "training", "calibration", "training_paper",
-    "break_even", "seconds",
+    "break_even", "seconds", "rival_passes", "rival_break_even",
 }  # fmt: skip
 
 
@@ -234,6 +234,21 @@ def test_refuses_what_does_not_fit() -> None:
 def test_refuses_thresholds_that_are_not_radii(thresholds: Any) -> None:
     with pytest.raises(SettingError, match="expected thresholds as a list of radii"):
         measure([], [0], np.array([[1, 2]]), thresholds, **MAIN)
+
+
+def test_a_surrogate_has_the_monte_carlo_that_certifies_as_much_beside_it() -> None:
+    votes = np.array([[990, 10], [60, 940], [800, 200], [300, 700]] * 25)
+    labels = np.tile([0, 1, 0, 1], 25)
+    bound = np.tile([0.9, 0.8, 0.6, 0.4], 25)
+    setting = Setting(RRISE, "trainhead_initbase_n100", 100, "0.25", "additive")
+    part = Certificates.from_bound(labels, bound, sigma=0.5, guarantee=GUARANTEE, passes=1)
+    offline = Offline(9_000, 900, 100)
+    (found,) = measure([Outcome(setting, part, 0.1, offline)], labels, votes, THRESHOLDS, sigma=0.5, **MAIN)
+    passes = found["metrics"]["rival_passes"]
+    assert 5 < passes < 100
+    assert found["metrics"]["rival_break_even"] == -(-10_000 // (passes - 1))
+    without = measure([Outcome(setting, part, 0.1, offline)], labels, votes, THRESHOLDS, **MAIN)
+    assert without[0]["metrics"]["rival_passes"] is None
 
 
 def test_methods_that_vote_are_not_judged_by_their_own_votes() -> None:

@@ -86,6 +86,10 @@ def cost_rows(results: Json) -> list[list[str]]:
             for total, rival in zip((honest, paper), rivals, strict=True)
         ]
         rows.append([f"break-even in queries against {name}", *counted])
+    if (passes := metrics.get("rival_passes")) is not None:
+        counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
+        name = f"Monte Carlo that certifies no less ({count_text(passes)} passes a query)"
+        rows.append([f"break-even in queries against {name}", *counted])
     return rows
 
 

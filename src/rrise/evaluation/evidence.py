@@ -78,6 +78,7 @@ class Evidence:
                 main_surrogate=(method, variant, score),
                 paper_counting=about["protocol"] == PAPER,
                 calibrated_on=self.calibrated_on,
+                sigma=about["sigma"],
             ),
         }
 

@@ -24,6 +24,7 @@ from rrise.evaluation.outcomes import (
     Outcome,
     Setting,
 )
+from rrise.evaluation.rivals import Rivals
 from rrise.files import Json
 from rrise.votes.array import check_votes, votes_for
 
@@ -55,6 +56,7 @@ def measure(
     main_surrogate: tuple[str, str, str] | None = None,
     paper_counting: bool = False,
     calibrated_on: NDArray[np.bool_] | None = None,
+    sigma: float | None = None,
 ) -> list[Json]:
     """Return one result per outcome, in their order: its setting, `main`, and `metrics` as JSON.
 
@@ -67,8 +69,10 @@ def measure(
     Those of surrogates leave out the inputs `calibrated_on`, for which nothing is promised.
 
     Break-evens of a surrogate are against every method that votes with the same failure, at the passes it
-    really took, and count honestly unless `paper_counting` (see `rrise.evaluation.costs`). A metric is None
-    where it is undefined, or infinite: a surrogate taken at face value may claim a probability of exactly 1.
+    really took, and count honestly unless `paper_counting` (see `rrise.evaluation.costs`). Given `sigma`,
+    there is one more: the cheapest Monte Carlo that certifies as much (see `rrise.evaluation.rivals`). A
+    metric is None where it is undefined, or infinite: a surrogate taken at face value may claim a probability
+    of exactly 1.
     """
     truth, radii = np.asarray(labels), _thresholds(thresholds)
     counts, n = check_votes(reference, len(truth))
@@ -79,6 +83,7 @@ def measure(
         [outcome.setting for outcome in outcomes], main_budget, main_failure, main_surrogate
     )
     voting = [outcome for outcome in outcomes if outcome.setting.method not in SURROGATES]
+    rivals = None if sigma is None else Rivals(reference, truth, sigma)
     results = []
     for outcome in outcomes:
         certificates = outcome.certificates
@@ -88,6 +93,7 @@ def measure(
             **_against_votes(outcome, new, smoothed, votes_for(counts, certificates.label) / n),
             **_cost(outcome, voting, paper_counting),
         }
+        numbers |= _against_rival(outcome, numbers, rivals, paper_counting)
         results.append({**asdict(outcome.setting), "main": outcome.setting in main, "metrics": numbers})
     return results
 
@@ -149,8 +155,26 @@ def _cost(outcome: Outcome, voting: Sequence[Outcome], paper_counting: bool) -> 
     }
 
 
+def _against_rival(outcome: Outcome, numbers: Json, rivals: Rivals | None, paper_counting: bool) -> Json:
+    """Compare with the Monte Carlo that certifies as much, at the same level and on the same inputs."""
+    found = None
+    radius = numbers["average_certified_radius"]
+    if rivals is not None and outcome.setting.method in SURROGATES and radius is not None:
+        level = float(Fraction(outcome.setting.failure))
+        found = rivals.cheapest(level, numbers["certified_accuracy"], radius)
+    if found is None:
+        return dict.fromkeys(("rival_passes", "rival_break_even"))
+    ours = _exact_mean_passes(outcome.certificates)
+    even = costs.break_even(_offline_total(outcome, paper_counting), ours, Fraction(found.passes))
+    return {"rival_passes": found.passes, "rival_break_even": even}
+
+
+def _offline_total(outcome: Outcome, paper_counting: bool) -> int:
+    return (costs.offline_total_paper if paper_counting else costs.offline_total)(outcome.offline)
+
+
 def _break_evens(outcome: Outcome, voting: Sequence[Outcome], paper_counting: bool) -> Json:
-    total = (costs.offline_total_paper if paper_counting else costs.offline_total)(outcome.offline)
+    total = _offline_total(outcome, paper_counting)
     ours = _exact_mean_passes(outcome.certificates)
     return {
         f"{other.setting.method} {other.setting.variant}": costs.break_even(

@@ -90,7 +90,8 @@ def _main(paper_counting: bool) -> tuple[Layout, ...]:
         layout(
             "main_compute",
             "Cost in forward passes, a backward pass counting as two: Test Cost per input, Train Cost once, "
-            f"and the queries after which RRISE has paid off (BE). {counted}",
+            f"and the queries after which RRISE has paid off (BE). {counted} Equal MC is the cheapest "
+            "two-stage Monte Carlo with at least the same CertAcc@0 and average certified radius.",
             metrics=partial(costs, paper_counting=paper_counting),
         ),
         layout(

@@ -150,7 +150,18 @@ def costs(shown: Sequence[Comparison], *, paper_counting: bool) -> tuple[Metric,
         *(times if measured else []),
         Metric(Column("Train Cost", "Train Cost"), lambda result: _total(result, parts)),
         *(_break_even(shown, method, name, paper_counting) for method, name in rivals),
+        *(EQUAL_MONTE_CARLO if any(_has_rival(result) for one in shown for result in one.results) else ()),
     )
+
+
+EQUAL_MONTE_CARLO = (
+    _plain("Equal MC", "rival_passes", paper=None),
+    _plain("BE vs Equal MC", "rival_break_even", paper=None),
+)
+
+
+def _has_rival(result: Result) -> bool:
+    return bool(result["main"] and result["mean"].get("rival_passes") is not None)
 
 
 def _break_even(shown: Sequence[Comparison], method: str, name: str, paper_counting: bool) -> Metric:
