@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+from rrise.evaluation.comparison import break_even_sentence
+
 from .example_page import figures, gallery, guarantee, page, words_of
 from .example_results import result, run
 
@@ -167,3 +169,17 @@ def test_says_never_where_it_never_pays_off() -> None:
 def test_a_figure_it_does_not_know_is_shown_too() -> None:
     extra = figures() | {"mine": figures()["cost"]}
     assert len(re.findall(r"<svg\b", page(figures=extra))) == 7
+
+
+def test_tells_the_monte_carlo_that_certifies_as_much() -> None:
+    fair = run(methods=("RRISE", "Monte Carlo, two-stage"), rival_passes=51, rival_break_even=12_741)
+    words = words_of(page(results=fair))
+    assert "against Monte Carlo that certifies no less (51 passes a query) 12,741 12,002" in words
+    assert "the last line is against two-stage Monte Carlo with just as many votes as it needs" in words
+    assert break_even_sentence(fair) == (
+        "RRISE has paid off after 580 queries, against Monte Carlo, two-stage, and after 12,741 against "
+        "Monte Carlo that certifies no less, with 51 passes a query"
+    )
+    none = run(methods=("RRISE", "Monte Carlo, two-stage"))
+    assert "certifies no less" not in words_of(page(results=none))
+    assert break_even_sentence(none) == "RRISE has paid off after 580 queries, against Monte Carlo, two-stage"

@@ -86,11 +86,18 @@ def cost_rows(results: Json) -> list[list[str]]:
             for total, rival in zip((honest, paper), rivals, strict=True)
         ]
         rows.append([f"break-even in queries against {name}", *counted])
-    if (passes := metrics.get("rival_passes")) is not None:
+    if has_rival(results):
+        passes = metrics["rival_passes"]
         counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
         name = f"Monte Carlo that certifies no less ({count_text(passes)} passes a query)"
         rows.append([f"break-even in queries against {name}", *counted])
     return rows
+
+
+def has_rival(results: Json) -> bool:
+    """Whether a Monte Carlo was found that certifies as much as the surrogate; earlier results have none."""
+    ours = surrogate_result(results)
+    return ours is not None and ours["metrics"].get("rival_passes") is not None
 
 
 def _rival_of_paper(results: Json, result: Json) -> Json:
@@ -122,7 +129,11 @@ def break_even_sentence(results: Json) -> str | None:
         return None
     count = ", counted as the paper does" if results["protocol"] == "paper" else ""
     other = name_of(theirs["method"])
-    return f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}"
+    fair = ""
+    if has_rival(results):
+        passes, later = (count_text(ours["metrics"][name]) for name in ("rival_passes", "rival_break_even"))
+        fair = f", and after {later} against Monte Carlo that certifies no less, with {passes} passes a query"
+    return f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}{fair}"
 
 
 def _when(offline: int, ours: float, theirs: float) -> str:

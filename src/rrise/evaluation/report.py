@@ -13,6 +13,7 @@ from rrise.evaluation.comparison import (
     break_even_against,
     comparison_rows,
     cost_rows,
+    has_rival,
     reference_result,
     surrogate_result,
 )
@@ -95,6 +96,7 @@ def render_report(
         comparison=comparison_rows(results),
         violations=_violations(results),
         costs=cost_rows(results),
+        has_rival=has_rival(results),
         seconds=_seconds(results),
         tables=[_table(table) for table in tables],
         gallery=[_picture(item) for item in gallery],
