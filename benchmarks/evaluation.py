@@ -85,7 +85,13 @@ def evaluate(classes: int) -> dict:
     for outcome in voting_outcomes(votes, selection, BUDGETS, FAILURES):
         keep(outcome)
     results = measure(
-        outcomes, labels, votes.votes(VOTES), THRESHOLDS, main_budget=VOTES, main_failure="0.25"
+        outcomes,
+        labels,
+        votes.votes(VOTES),
+        THRESHOLDS,
+        main_budget=VOTES,
+        main_failure="0.25",
+        sigma=SMOOTHING.sigma,
     )
     now = time.perf_counter()
     return {
