@@ -121,6 +121,21 @@ def sha256_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def checksums(folder: Path) -> Json:
+    """Return the SHA-256 of every file of a folder, by name."""
+    return {file.name: sha256_of_file(file) for file in sorted(folder.iterdir())}
+
+
+def check_files(folder: Path, files: Json, manifest: str) -> None:
+    """Refuse a folder in which a file is missing or is not the one whose checksum the manifest has."""
+    for name, checksum in files.items():
+        path = folder / Path(name).name
+        if not path.is_file():
+            raise FolderError(f"{folder} is incomplete: {name} is missing")
+        if sha256_of_file(path) != checksum:
+            raise FolderError(f"{path} is damaged or edited: its checksum is not the one in {manifest}")
+
+
 def sha256_of_json(value: Json) -> str:
     """Return the SHA-256 of a JSON object, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -201,3 +201,11 @@ def test_the_command_on_a_ray_cluster_of_its_own(base: Path, images: Path, tmp_p
         subprocess.run([*common, "--out", tmp_path / folder, *more], check=True, capture_output=True)
     for path in (tmp_path / "local").glob("shard-*"):
         assert (tmp_path / "ray" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_datasets_are_looked_for_where_one_says(run, tmp_path: Path) -> None:
+    (tmp_path / "cifar-10.npz").write_bytes(b"no archive")
+    command = ["vote", "--base", "resnet-18", "--weights", "random", "--data", "cifar-10", *SETTINGS]
+    code, _, error = run(*command, "--split", "test", "--data-root", tmp_path, "--out", tmp_path / "votes")
+    assert code == 2
+    assert str(tmp_path / "cifar-10.npz") in error.replace("\n", "")

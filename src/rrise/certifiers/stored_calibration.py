@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rrise.errors import FolderError
-from rrise.files import Json, sha256_of_file, write_table
+from rrise.files import Json, write_table
 from rrise.statistics import Calibration, CalibrationEvidence, exact_level, level_text, refit_calibration
 
 _COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
@@ -65,18 +65,3 @@ def load_evidence(path: Path) -> CalibrationEvidence:
     except (OSError, pa.ArrowException, KeyError) as error:
         raise FolderError(f"{path} is not a readable Parquet file ({error}): it is damaged") from None
     return CalibrationEvidence(*columns)
-
-
-def checksums(folder: Path) -> Json:
-    """Return the SHA-256 of every file of a folder, by name."""
-    return {file.name: sha256_of_file(file) for file in sorted(folder.iterdir())}
-
-
-def check_files(folder: Path, files: Json, manifest: str) -> None:
-    """Refuse a folder in which a file is missing or is not the one whose checksum the manifest has."""
-    for name, checksum in files.items():
-        path = folder / Path(name).name
-        if not path.is_file():
-            raise FolderError(f"the certifier folder {folder} is incomplete: {name} is missing")
-        if sha256_of_file(path) != checksum:
-            raise FolderError(f"{path} is damaged or edited: its checksum is not the one in {manifest}")

@@ -33,6 +33,9 @@ def vote(
             help="A dataset, FILE.npy, npz:FILE (x_SPLIT) or a folder of images.", show_default=False
         ),
     ] = None,
+    data_root: Annotated[
+        str | None, typer.Option(help="Where datasets are.", show_default="$RRISE_DATA")
+    ] = None,
     sigma: Annotated[float | None, typer.Option(help="Noise level.", show_default=False)] = None,
     n: Annotated[int | None, typer.Option("--n", help="Votes per input.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the noise.", show_default="0")] = None,
@@ -82,6 +85,7 @@ def vote(
             weights=weights,
             options=_options(option or []),
             data=data,
+            data_root=data_root,
             sigma=sigma,
             n=n,
             seed=seed,

@@ -29,17 +29,17 @@ class Pixels:
         return self.images[key].astype(np.float32) / np.float32(255)
 
 
-def load_images(source: str, split: str) -> Any:
+def load_images(source: str, split: str, root: Path | None = None) -> Any:
     """Return inputs that can be sliced.
 
     `source` is the name of a dataset (`split` is train or test; for digits any other name means all 1,797),
     a `.npy` file, `npz:FILE` (its array `x_SPLIT`), or a folder: of images in `train/CLASS` and
     `test/CLASS`, or of PNG or JPEG images of one size, taken in the order of their names. Arrays of 8-bit
-    numbers are images.
+    numbers are images. `root` is where datasets are, as for `load_dataset`.
     """
     path = Path(source)
     if source in DATASETS or (path / "train").is_dir():
-        return _sliced(_part_of(source, split), source)
+        return _sliced(_part_of(source, split, root), source)
     if source.startswith(NPZ):
         name = f"x_{split}"
         return _sliced(read_arrays(Path(source.removeprefix(NPZ)), [name])[name], source)
@@ -59,12 +59,12 @@ def load_images(source: str, split: str) -> Any:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def _part_of(source: str, split: str) -> NDArray[Any]:
+def _part_of(source: str, split: str, root: Path | None) -> NDArray[Any]:
     if source == "digits" and split not in ("train", "test"):
         return load_digits().images
     if split not in ("train", "test"):
         raise InputError(f"expected the split of {source} to be train or test, got {split!r}")
-    dataset = load_dataset(source)
+    dataset = load_dataset(source, root)
     return (dataset.train if split == "train" else dataset.test).images
 
 

@@ -23,8 +23,6 @@ from rrise.certifiers.stored_calibration import (
     calibration_from_json,
     calibration_to_json,
     check_calibration,
-    check_files,
-    checksums,
     load_evidence,
     save_evidence,
 )
@@ -34,6 +32,8 @@ from rrise.deployment.runtimes import Form, open_model
 from rrise.errors import FolderError, RriseError
 from rrise.files import (
     Json,
+    check_files,
+    checksums,
     new_folder,
     read_json,
     read_signed_json,

@@ -18,7 +18,7 @@ from rrise.errors import FolderError
 from rrise.evaluation.evidence import Evidence
 from rrise.evaluation.methods import SurrogateEvidence
 from rrise.evaluation.outcomes import Offline, Outcome, Setting
-from rrise.files import Json, read_signed_json, sha256_of_file, write_bytes, write_signed_json
+from rrise.files import Json, check_files, read_signed_json, sha256_of_file, write_bytes, write_signed_json
 from rrise.votes.array import Smoothing, Votes
 
 EVIDENCE, REPORTED, CALIBRATION = "evidence.json", "reported.parquet", "calibration.parquet"
@@ -70,9 +70,7 @@ def read_evidence(folder: Path) -> Evidence:
         raise FolderError(
             f"the evidence in {folder} has format {found['format']!r}, and this version reads {_FORMAT}"
         )
-    for name, checksum in found["files"].items():
-        if not (folder / name).is_file() or sha256_of_file(folder / name) != checksum:
-            raise FolderError(f"{folder / name} is missing or not the file that was written")
+    check_files(folder, found["files"], EVIDENCE)
     reported, calibration = (pq.read_table(folder / name) for name in (REPORTED, CALIBRATION))
     smoothing = Smoothing.from_json(found["smoothing"])
     return Evidence(

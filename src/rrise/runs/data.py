@@ -34,6 +34,7 @@ class RunData:
 
     def __init__(self, settings: DataSettings, root: Path | None = None) -> None:
         self.settings = settings
+        self._root = root
         self.dataset: Dataset = load_dataset(settings.source, root)
         self.splits: Splits = plan_splits(
             len(self.dataset.train),
@@ -181,7 +182,7 @@ class RunData:
         return _sliced(np.concatenate(parts))
 
     def _unlabelled(self) -> Any:
-        values = load_images(str(self.settings.unlabelled), "train")
+        values = load_images(str(self.settings.unlabelled), "train", self._root)
         found, wanted = np.shape(values[:1])[1:], np.shape(self.values("train")[:1])[1:]
         if found != wanted:
             raise InputError(

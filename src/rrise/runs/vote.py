@@ -37,6 +37,7 @@ class VoteRecipe:
     out: str = "votes"
     seed: int = 0
     split: str = "inputs"
+    data_root: str | None = None
     input_range: InputRange = (0.0, 1.0)
     precision: str | None = None
     weights: str | None = None
@@ -98,7 +99,8 @@ def estimate_cost(recipe: VoteRecipe) -> tuple[Estimate, VoteStore]:
 def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
     plan = recipe.plan
     base = load_base(recipe.base, recipe.weights, recipe.options)
-    inputs = ShardedInputs(load_images(recipe.data, recipe.split), plan.input_range)
+    root = None if recipe.data_root is None else Path(recipe.data_root)
+    inputs = ShardedInputs(load_images(recipe.data, recipe.split, root), plan.input_range)
     if cluster is not None:
         if recipe.device is not None:
             raise SettingError("the device of Ray workers follows from --gpus-per-worker: leave device out")
