@@ -235,6 +235,7 @@ def test_the_monitors_chart_shows_the_evidence_and_the_alarm(
     opened.locator("#monitor-plot svg").wait_for()
     words = opened.locator("#monitor-words").inner_text()
     assert words.startswith("Alarm" if alarm else "Nothing unusual")
+    assert opened.locator("#alarm").is_visible() == alarm
     assert opened.locator("#monitor-plot polyline").count() == 2
     assert "1,234 queries seen, 5 audited" in opened.locator("#monitor-caption").inner_text()
     opened.locator("#samples button").first.click()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import rrise
+from rrise.errors import FolderError
 from rrise.models.catalogue import build_model
 from rrise.models.folder import load_base, load_model, save_model
 from rrise.models.weights import save_tensors
@@ -23,6 +24,8 @@ def test_a_saved_model_is_the_same_classifier(tmp_path: Path) -> None:
     assert rrise.fingerprint(load_base(str(tmp_path))) == rrise.fingerprint(module)
     with pytest.raises(ValueError, match="do not give others"):
         load_base(str(tmp_path), weights="random")
+    with pytest.raises(FolderError, match=r"expected a model folder .*/gone, but there is none"):
+        load_base(str(tmp_path / "gone"))
 
 
 def test_weights_that_are_not_the_saved_ones_are_refused(tmp_path: Path) -> None:

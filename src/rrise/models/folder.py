@@ -47,6 +47,8 @@ def load_base(source: str, weights: str | None = None, options: Json | None = No
     if "seed" in (options or {}):
         raise SettingError("seed is no option of an architecture: its weights are loaded")
     imported = ":" in source and not source.startswith(TIMM)
+    if "/" in source and ":" not in source:
+        raise FolderError(f"expected a model folder {source}, but there is none")
     module = build_model(source, seed=0, **(options or {}))
     if weights is None and not imported:
         raise SettingError(

@@ -270,6 +270,7 @@ async function showMonitor() {
     return;
   }
   find("monitor").hidden = false;
+  find("alarm").hidden = !seen.alarm;
   find("monitor-words").textContent = seen.alarm
     ? "Alarm: inputs have come to look different, and the promise above assumes that they do not. Recalibrate the certifier."
     : "Nothing unusual so far.";
