@@ -10,11 +10,11 @@ from rrise.votes.array import votes_for
 RESAMPLED = 200
 
 
-def spread(evidence: Evidence, budget: int, level: str, score: str) -> tuple[float, float]:
-    """Return the standard deviation of certified accuracy and of the average certified radius.
+def spread(evidence: Evidence, budget: int, level: str, score: str) -> str:
+    """Return the standard deviation of certified accuracy (points) and of the average certified radius.
 
     Calibration and test images are drawn anew, with replacement; seeds alone, which share all images, do not
-    tell this.
+    tell this. Where not every draw certifies something, behind them stands how many do.
     """
     (one,) = (found for found in evidence.surrogates if found.variant == f"{HEAD}{budget}")
     counts = np.asarray(evidence.calibration_votes)
@@ -37,4 +37,6 @@ def spread(evidence: Evidence, budget: int, level: str, score: str) -> tuple[flo
         radius = certified_radius(bound, evidence.about["sigma"])
         found.append(((right[images] & (bound > 0.5)).mean(), np.where(right[images], radius, 0).mean()))
     accuracy, average = np.std(found, axis=0, ddof=1)
-    return float(accuracy), float(average)
+    words = f"{100 * accuracy:.1f} / {average:.3f}"
+    certifies = np.mean([one > 0 for one, _ in found])
+    return words if certifies == 1 else f"{words} ({100 * certifies:.0f} % certify)"

@@ -6,7 +6,7 @@ import pytest
 from rrise.evaluation.rivals import BUDGETS, SELECTIONS, Rivals
 from rrise.statistics import certified_radius, clopper_pearson_lower
 
-SIGMA, MANY = 0.5, 10_000
+SIGMA, MANY = 0.5, 11_000
 
 
 def votes_of(probabilities: np.ndarray, n: int = MANY, seed: int = 0) -> np.ndarray:
@@ -23,7 +23,7 @@ def test_certifies_what_freshly_collected_votes_would() -> None:
     found = Rivals(votes_of(p), labels, SIGMA).at(0.05)
     assert len(found) == len(SELECTIONS) * len(BUDGETS)
     rng = np.random.default_rng(1)
-    for selection, n in ((1, 20), (10, 100), (50, 1_000)):
+    for selection, n in ((1, BUDGETS[8]), (10, BUDGETS[17]), (50, BUDGETS[29])):
         label = rng.multinomial(selection, p).argmax(axis=1)
         agreeing = rng.multinomial(n, p)[np.arange(len(p)), label]
         bound = clopper_pearson_lower(agreeing, n, 0.05)
@@ -40,9 +40,9 @@ def test_stages_share_no_votes() -> None:
     inputs, alpha = 20_000, 0.2
     votes = np.full((inputs, 2), MANY // 2)
     found = Rivals(votes, np.zeros(inputs, dtype=np.int64), SIGMA).at(alpha)
-    for position, rival in enumerate(found):
-        if SELECTIONS[position // len(BUDGETS)] % 2:  # no ties: the label is 0 for half of the inputs
-            assert rival.certified_accuracy <= alpha / 2 + 4 * np.sqrt(alpha / 2 / inputs)
+    for n, rival in zip(BUDGETS, found, strict=False):  # one vote chooses: the label is 0 for half of them
+        assert rival.passes == 1 + n
+        assert rival.certified_accuracy <= alpha / 2 + 4 * np.sqrt(alpha / 2 / inputs)
 
 
 def test_the_cheapest_that_certifies_enough() -> None:

@@ -24,6 +24,7 @@ COMPARED = (
     "the same, of issued",
     "passes per input",
 )
+_CERTIFIES_NO_LESS = "Monte Carlo that certifies no less"
 
 
 def main_result(results: Json, *methods: str) -> Json | None:
@@ -86,18 +87,37 @@ def cost_rows(results: Json) -> list[list[str]]:
             for total, rival in zip((honest, paper), rivals, strict=True)
         ]
         rows.append([f"break-even in queries against {name}", *counted])
-    if has_rival(results):
+    if looked_for_rival(results):
         passes = metrics["rival_passes"]
-        counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
-        name = f"Monte Carlo that certifies no less ({count_text(passes)} passes a query)"
-        rows.append([f"break-even in queries against {name}", *counted])
+        counted = ["none found"] * 2
+        words = f"break-even in queries against {_CERTIFIES_NO_LESS}"
+        if passes is not None:
+            words += f" ({count_text(passes)} passes a query)"
+            counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
+        rows.append([words, *counted])
     return rows
 
 
-def has_rival(results: Json) -> bool:
-    """Whether a Monte Carlo was found that certifies as much as the surrogate; earlier results have none."""
+def looked_for_rival(results: Json) -> bool:
+    """Whether a Monte Carlo was looked for that certifies as much as the surrogate: not in earlier results.
+
+    There is nothing to look for where the surrogate certifies nothing.
+    """
     ours = surrogate_result(results)
-    return ours is not None and ours["metrics"].get("rival_passes") is not None
+    metrics = {} if ours is None else ours["metrics"]
+    return "rival_passes" in metrics and metrics["certified_accuracy"] > 0
+
+
+def rival_words(results: Json) -> str:
+    """Say when the surrogate has paid off against Monte Carlo that certifies as much."""
+    ours = surrogate_result(results)
+    if ours is None or not looked_for_rival(results):
+        return ""
+    passes, later = (ours["metrics"][name] for name in ("rival_passes", "rival_break_even"))
+    if passes is None:
+        return f"no {_CERTIFIES_NO_LESS} was found"
+    when = "never" if later is None else f"after {count_text(later)}"
+    return f"{when} against {_CERTIFIES_NO_LESS}, with {count_text(passes)} passes a query"
 
 
 def _rival_of_paper(results: Json, result: Json) -> Json:
@@ -129,11 +149,9 @@ def break_even_sentence(results: Json) -> str | None:
         return None
     count = ", counted as the paper does" if results["protocol"] == "paper" else ""
     other = name_of(theirs["method"])
-    fair = ""
-    if has_rival(results):
-        passes, later = (count_text(ours["metrics"][name]) for name in ("rival_passes", "rival_break_even"))
-        fair = f", and after {later} against Monte Carlo that certifies no less, with {passes} passes a query"
-    return f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}{fair}"
+    fair = rival_words(results)
+    words = f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}"
+    return f"{words}; {fair}" if fair else words
 
 
 def _when(offline: int, ours: float, theirs: float) -> str:

@@ -159,7 +159,8 @@ def _against_rival(outcome: Outcome, numbers: Json, rivals: Rivals | None, paper
     """Compare with the Monte Carlo that certifies as much, at the same level and on the same inputs."""
     found = None
     radius = numbers["average_certified_radius"]
-    if rivals is not None and outcome.setting.method in SURROGATES and radius is not None:
+    calibrated = outcome.setting.method in SURROGATES and outcome.offset is not None
+    if rivals is not None and calibrated and radius is not None:
         level = float(Fraction(outcome.setting.failure))
         found = rivals.cheapest(level, numbers["certified_accuracy"], radius)
     if found is None:

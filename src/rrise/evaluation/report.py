@@ -13,8 +13,9 @@ from rrise.evaluation.comparison import (
     break_even_against,
     comparison_rows,
     cost_rows,
-    has_rival,
+    looked_for_rival,
     reference_result,
+    rival_words,
     surrogate_result,
 )
 from rrise.evaluation.figures.inline import inline_svg
@@ -96,7 +97,7 @@ def render_report(
         comparison=comparison_rows(results),
         violations=_violations(results),
         costs=cost_rows(results),
-        has_rival=has_rival(results),
+        looked_for_rival=looked_for_rival(results),
         seconds=_seconds(results),
         tables=[_table(table) for table in tables],
         gallery=[_picture(item) for item in gallery],
@@ -131,7 +132,8 @@ def _tiles(results: Json) -> list[tuple[str, str]]:
         shown.append(
             (
                 "never" if paid_off is None else f"{paid_off:,}",
-                f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}",
+                f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
+                + (f"; {fair}" if (fair := rival_words(results)) else ""),
             )
         )
     return shown

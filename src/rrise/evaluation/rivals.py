@@ -1,9 +1,10 @@
 """How few votes would do: the cheapest Monte Carlo that certifies as much as a surrogate.
 
-A surrogate certifies less than Monte Carlo with thousands of votes, so what it saves is not these thousands
-but the votes with which Monte Carlo certifies as much as the surrogate does.
+A surrogate mostly certifies less than Monte Carlo with thousands of votes, so what it saves is not these
+thousands but the votes with which Monte Carlo certifies as much as the surrogate does.
 """
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,14 +16,15 @@ from numpy.typing import NDArray
 from rrise.statistics import certified_radius, clopper_pearson_lower
 from rrise.votes.array import check_votes, votes_for
 
-SELECTIONS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
-BUDGETS = (5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 100, 120, 150, 200, 300, 500, 700, 1_000, 2_000, 5_000)
-"""Votes of the first and of the second stage that are tried: what is cheapest is so among these."""
+SELECTIONS = (1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 200, 300, 500, 1_000, 2_000)
+BUDGETS = tuple(sorted({round(5 * 1.2**step) for step in range(42)}))
+"""Votes of the first and of the second stage that are tried, the latter in steps of a fifth up to 8,819."""
+DRAWS = 3
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Two-stage Monte Carlo with few votes: its passes per query, and what it certifies."""
+    """Two-stage Monte Carlo with few votes: its passes per query, and what it certifies on average."""
 
     passes: int
     certified_accuracy: float
@@ -32,13 +34,14 @@ class Rival:
 class Rivals:
     """Two-stage Monte Carlo with many small numbers of votes on the same inputs.
 
-    The votes are drawn, without replacement and by a seed, from the many that there are of each input: that
-    is what collecting so few would give. Both stages have votes of their own, as they must.
+    The votes are drawn without replacement from the many that there are of each input, which is what
+    collecting so few would give, several times, and what they certify is averaged. Both stages have votes of
+    their own, as they must. The same votes give the same rivals.
     """
 
-    def __init__(self, votes: Any, labels: NDArray[np.int64], sigma: float, seed: int = 0) -> None:
+    def __init__(self, votes: Any, labels: NDArray[np.int64], sigma: float) -> None:
         self._counts, self._n = check_votes(votes, len(labels))
-        self._labels, self._sigma, self._seed = labels, sigma, seed
+        self._labels, self._sigma = labels, sigma
         self._at: dict[float, list[Rival]] = {}
 
     def cheapest(self, level: float, certified_accuracy: float, radius: float) -> Rival | None:
@@ -58,32 +61,45 @@ class Rivals:
     def at(self, level: float) -> Sequence[Rival]:
         """Return what each certifies at `alpha = level`."""
         if level not in self._at:
-            self._at[level] = [self._certified(*drawn, level) for drawn in self._drawn]
+            bounds = {n: clopper_pearson_lower(np.arange(n + 1), n, level) for n in BUDGETS if n <= self._n}
+            self._at[level] = [
+                self._certified(selection + n, agreeing, bounds[n])
+                for (selection, n), agreeing in self._drawn.items()
+            ]
         return self._at[level]
 
     def _certified(
-        self, selection: int, n: int, label: NDArray[np.int64], agreeing: NDArray[np.int64], level: float
+        self, passes: int, drawn: Sequence[NDArray[np.uint16]], bound: NDArray[np.float64]
     ) -> Rival:
-        bound, right = clopper_pearson_lower(agreeing, n, level), label == self._labels
-        radius = np.where(right, certified_radius(bound, self._sigma), 0)
-        return Rival(selection + n, float((right & (bound > 0.5)).mean()), float(radius.mean()))
+        """Look up what each number of agreeing votes certifies."""
+        issued, radius = bound > 0.5, certified_radius(bound, self._sigma)
+        total = len(drawn) * len(self._labels)
+        return Rival(
+            passes,
+            sum(int(issued[agreeing].sum()) for agreeing in drawn) / total,
+            sum(float(radius[agreeing].sum()) for agreeing in drawn) / total,
+        )
 
     @cached_property
-    def _drawn(self) -> list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-        return list(self._draw())
+    def _drawn(self) -> dict[tuple[int, int], list[NDArray[np.uint16]]]:
+        """Votes that agree in the second stage, of the inputs whose label the first one gets right."""
+        found: dict[tuple[int, int], list[NDArray[np.uint16]]] = {}
+        rng = np.random.default_rng(zlib.crc32(np.ascontiguousarray(self._counts).tobytes()))
+        for _ in range(DRAWS):
+            for key, agreeing in self._draw(rng):
+                found.setdefault(key, []).append(agreeing.astype(np.uint16))
+        return found
 
-    def _draw(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield votes of both stages, the label that the first chooses, and votes for it in the second."""
-        rng = np.random.default_rng(self._seed)
+    def _draw(self, rng: np.random.Generator) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
         for selection in SELECTIONS:
             if selection >= self._n:
                 return
             chosen = _without_replacement(rng, self._counts, selection)
-            label = chosen.argmax(axis=1)
-            good = votes_for(self._counts - chosen, label)
+            right = chosen.argmax(axis=1) == self._labels
+            good = votes_for((self._counts - chosen)[right], self._labels[right])
             for n in BUDGETS:
                 if selection + n <= self._n:
-                    yield selection, n, label, rng.hypergeometric(good, self._n - selection - good, n)
+                    yield (selection, n), rng.hypergeometric(good, self._n - selection - good, n)
 
 
 def _without_replacement(rng: np.random.Generator, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -92,6 +108,7 @@ def _without_replacement(rng: np.random.Generator, counts: NDArray[np.int64], n:
     others = counts.sum(axis=1)
     for k in range(counts.shape[1]):
         others = others - counts[:, k]
-        drawn[:, k] = rng.hypergeometric(counts[:, k], others, left)
-        left = left - drawn[:, k]
+        rows = np.flatnonzero((counts[:, k] > 0) & (left > 0))
+        drawn[rows, k] = rng.hypergeometric(counts[rows, k], others[rows], left[rows])
+        left[rows] -= drawn[rows, k]
     return drawn
