@@ -16,7 +16,8 @@ from rrise.errors import RriseError
 from rrise.models.folder import load_model
 from rrise.runs.data import RunData
 from rrise.runs.pipeline import run_recipe
-from rrise.runs.recipe import DataSettings, read_recipe
+from rrise.runs.recipe import read_recipe
+from rrise.runs.settings import DataSettings
 
 QUIET = Console(quiet=True)
 

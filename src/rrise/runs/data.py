@@ -14,7 +14,7 @@ from rrise.data.catalogue import Dataset, Part, load_dataset
 from rrise.data.sources import Pixels, load_images
 from rrise.data.splits import Indices, Splits, plan_splits
 from rrise.errors import InputError, MismatchError
-from rrise.runs.recipe import DataSettings
+from rrise.runs.settings import DataSettings
 from rrise.seeds import derive_seed
 from rrise.votes.inputs import ShardedInputs
 

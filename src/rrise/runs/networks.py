@@ -14,7 +14,7 @@ from rrise.models.evaluation_mode import evaluating, logits_of
 from rrise.models.folder import CONFIG, WEIGHTS, load_model, save_model
 from rrise.models.weights import load_tensors, load_weights
 from rrise.runs.data import RunData
-from rrise.runs.recipe import BaseSettings
+from rrise.runs.settings import BaseSettings
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
 from rrise.runs.evidence import collect_reported
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
-from rrise.runs.recipe import Recipe, SurrogateSettings
+from rrise.runs.recipe import Recipe
 from rrise.runs.run import Run, identity_of, what_matters
+from rrise.runs.settings import SurrogateSettings
 from rrise.runs.steps import RECIPE, open_run
 from rrise.runs.tensorboard import check_tensorboard
 from rrise.seeds import derive_seed
