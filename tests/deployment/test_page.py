@@ -1,5 +1,6 @@
 """The page in a real browser, where there is one."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rrise.certifiers.surrogate import Certifier
 from rrise.deployment.samples import read_samples
 from rrise.deployment.service import create_app
 from rrise.deployment.service_settings import ServiceSettings
+from rrise.votes.live import LiveVotes
 from tests.browsing import LEAST_CONTRAST, WIDTHS, opened_page
 
 from .serving import deployed_of, npy, png, served, some_images
@@ -218,7 +220,16 @@ def test_monte_carlo_closes_in_and_says_how_it_compares(opened: Any, images_cert
     assert opened.locator("#verify-plot").get_by_text("the surrogate, after one pass").count() == 1
 
 
-def test_monte_carlo_can_be_stopped_and_keeps_what_it_has(opened: Any) -> None:
+def test_monte_carlo_can_be_stopped_and_keeps_what_it_has(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = LiveVotes._count
+
+    def slowly(self: LiveVotes, *ranges: Any) -> Any:
+        time.sleep(0.2)
+        return count(self, *ranges)
+
+    monkeypatch.setattr(LiveVotes, "_count", slowly)
     opened.locator("#samples button").first.click()
     opened.get_by_role("button", name="Check with Monte Carlo").click()
     opened.locator("#verify-plot polyline").wait_for()

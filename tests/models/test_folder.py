@@ -61,6 +61,8 @@ def test_sizes_of_the_papers_architectures() -> None:
     }
     assert millions["resnet-18"] == pytest.approx(11.17, abs=0.01)
     assert millions["mlp-mixer-tiny"] == pytest.approx(2.5, abs=0.1)
+    wide = build_model("mlp-mixer-tiny", seed=0, width=256)
+    assert sum(weights.numel() for weights in wide.parameters()) / 1e6 == pytest.approx(4.4, abs=0.1)
     assert build_model("resnet-18", seed=0).network.conv1.stride == (1, 1)
     assert len(build_model("vit-tiny", seed=0).network.blocks) == 9
 

@@ -82,10 +82,12 @@ def resnet_18(classes: int = 10, **normalisation: Any) -> nn.Module:
     return Normalised(network, **normalisation)
 
 
-def mlp_mixer_tiny(image_size: int = 32, classes: int = 10, **normalisation: Any) -> nn.Module:
+def mlp_mixer_tiny(
+    image_size: int = 32, classes: int = 10, width: int = 192, **normalisation: Any
+) -> nn.Module:
     """MLP-Mixer with patches of 4, 8 blocks of width 192 and ratios (0.5, 4): 2.5 million weights."""
     mixer = _timm().models.mlp_mixer.MlpMixer
-    sizes = {"img_size": image_size, "patch_size": 4, "num_blocks": 8, "embed_dim": 192}
+    sizes = {"img_size": image_size, "patch_size": 4, "num_blocks": 8, "embed_dim": width}
     return Normalised(mixer(**sizes, mlp_ratio=(0.5, 4.0), num_classes=classes), **normalisation)
 
 
