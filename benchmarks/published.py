@@ -5,6 +5,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.evaluation import metrics
 from rrise.evaluation.evidence_files import EVIDENCE, read_evidence
 from rrise.evaluation.outcomes import (
     EARLY_STOPPING,
@@ -14,6 +18,7 @@ from rrise.evaluation.outcomes import (
     RRISE,
     SEQUENTIAL,
     TWO_STAGE,
+    Outcome,
 )
 from rrise.evaluation.paper import paper_numbers
 
@@ -47,6 +52,14 @@ class Results:
         """Return what the paper prints."""
         found = paper_numbers().get((table, self.dataset, method, "", "", "", metric))
         return None if found is None else found.mean
+
+
+def quality(outcome: Outcome, labels: NDArray[np.int64]) -> Entry:
+    """Return what an outcome certifies: its share of right and issued answers, and the average radius."""
+    return {
+        "accuracy": float(metrics.certified_accuracy(outcome.certificates, labels, 0.0)),
+        "radius": metrics.average_certified_radius(outcome.certificates, labels),
+    }
 
 
 def number(entry: Entry, key: str, scale: float = 1, digits: int = 2) -> str:

@@ -12,7 +12,6 @@ from rrise.evaluation import metrics
 from rrise.evaluation.evidence import Evidence
 from rrise.evaluation.outcomes import SURROGATES, Outcome
 from rrise.statistics import certified_radius
-from rrise.votes.array import votes_for
 
 
 def boundary(results: Results) -> str:
@@ -67,8 +66,8 @@ def _shown(outcome: Outcome, evidence: Evidence) -> bool:
 
 def _near_it(outcome: Outcome, votes: NDArray[np.int64], sigma: float) -> Entry:
     where = metrics.in_boundary(outcome.certificates)
-    certificates, counts = outcome.certificates[where], votes[where]
-    share = votes_for(counts, certificates.label) / counts.sum(axis=1)
+    certificates = outcome.certificates[where]
+    share = metrics.vote_share_of_label(certificates, votes[where])
     violated = certificates.lower_bound > share
     excess = certificates.radius - certified_radius(np.maximum(share, 0.5), sigma)
     return {

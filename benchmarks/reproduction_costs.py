@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from published import (
     HEAD,
     LEVELS,
@@ -18,13 +15,14 @@ from published import (
     column,
     number,
     percent,
+    quality,
     table,
     text,
 )
-from rrise.evaluation import costs, metrics
+from rrise.evaluation import costs
 from rrise.evaluation.evidence import Evidence
 from rrise.evaluation.methods import surrogate_outcomes
-from rrise.evaluation.outcomes import RRISE, Outcome
+from rrise.evaluation.outcomes import RRISE
 from rrise.evaluation.rivals import Rivals
 
 BREAK_EVENS = {
@@ -100,17 +98,10 @@ def _options(evidence: Evidence, score: str) -> Iterator[Entry]:
             "score": score,
             "targets": one.budget,
             "calibration": n,
-            **_quality(outcome, evidence.labels),
+            **quality(outcome, evidence.labels),
             "offline": total,
             "break_even": costs.break_even(total, Fraction(1), Fraction(10_000)),
         }
-
-
-def _quality(outcome: Outcome, labels: NDArray[np.int64]) -> Entry:
-    return {
-        "accuracy": float(metrics.certified_accuracy(outcome.certificates, labels, 0.0)),
-        "radius": metrics.average_certified_radius(outcome.certificates, labels),
-    }
 
 
 def equal_quality(results: Results) -> str:

@@ -1,11 +1,12 @@
 """How far would other calibration and test images move what a surrogate certifies? By the bootstrap."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from published import HEAD
+from published import HEAD, quality
 from rrise.evaluation.evidence import Evidence
-from rrise.statistics import certified_radius, fit_calibration
-from rrise.votes.array import votes_for
+from rrise.evaluation.methods import surrogate_outcomes
 
 RESAMPLED = 200
 
@@ -17,25 +18,15 @@ def spread(evidence: Evidence, budget: int, level: str, score: str) -> str:
     tell this. Where not every draw certifies something, behind them stands how many do.
     """
     (one,) = (found for found in evidence.surrogates if found.variant == f"{HEAD}{budget}")
-    counts = np.asarray(evidence.calibration_votes)
-    n, agreeing = int(counts[0].sum()), votes_for(counts, one.calibration.label)
-    right = one.test.label == evidence.labels
+    votes, labels, beta = evidence.calibration_votes, evidence.labels, evidence.about["beta"]
     rng = np.random.default_rng(0)
     found = []
     for _ in range(RESAMPLED):
-        chosen = rng.integers(len(agreeing), size=len(agreeing))
-        fitted, _ = fit_calibration(
-            one.calibration.top_probability[chosen],
-            agreeing[chosen],
-            n,
-            failure=level,
-            beta=evidence.about["beta"],
-            score=score,
-        )
-        images = rng.integers(len(right), size=len(right))
-        bound = fitted.lower_bound(one.test.top_probability[images])
-        radius = certified_radius(bound, evidence.about["sigma"])
-        found.append(((right[images] & (bound > 0.5)).mean(), np.where(right[images], radius, 0).mean()))
+        chosen, images = (rng.integers(size, size=size) for size in (len(votes), len(labels)))
+        other = replace(one, calibration=one.calibration[chosen], test=one.test[images])
+        (outcome,) = surrogate_outcomes(other, votes[chosen], [float(level)], beta=beta, scores=[score])
+        certified = quality(outcome, labels[images])
+        found.append((certified["accuracy"], certified["radius"]))
     accuracy, average = np.std(found, axis=0, ddof=1)
     words = f"{100 * accuracy:.1f} / {average:.3f}"
     certifies = np.mean([one > 0 for one, _ in found])

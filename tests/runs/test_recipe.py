@@ -111,8 +111,10 @@ def test_the_packaged_recipes_hold_the_papers_hyper_parameters(name: str) -> Non
 @pytest.mark.parametrize("name", PAPER)
 def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
     written = RecipeFile.find(name).tables
-    optional = {"train", "test", "unlabelled", "copies", "copies_augmentations", "weights", "compile", "head"}
-    optional |= {"votes"}
+    optional = {
+        *("train", "test", "unlabelled", "copies", "copies_augmentations"),
+        *("weights", "compile", "head", "votes"),
+    }
     for table, kind in TABLES.items():
         expected = {part.name for part in fields(kind)} - optional
         assert expected - set(written[table]) <= (

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from rrise.cli.run import DataRoot
 from rrise.errors import SettingError
 
 
@@ -27,9 +28,7 @@ def export(
     votes: Annotated[
         Path | None, typer.Option(help="Their votes, a folder of rrise vote.", show_default="the run's")
     ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Where datasets are.", show_default="$RRISE_DATA")
-    ] = None,
+    data_root: DataRoot = None,
 ) -> None:
     """Write a certifier for another runtime, calibrated again in that form."""
     if form != "onnx":

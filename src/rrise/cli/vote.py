@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rrise.cli.run import DataRoot
 from rrise.errors import SettingError
 
 
@@ -33,9 +34,7 @@ def vote(
             help="A dataset, FILE.npy, npz:FILE (x_SPLIT) or a folder of images.", show_default=False
         ),
     ] = None,
-    data_root: Annotated[
-        str | None, typer.Option(help="Where datasets are.", show_default="$RRISE_DATA")
-    ] = None,
+    data_root: DataRoot = None,
     sigma: Annotated[float | None, typer.Option(help="Noise level.", show_default=False)] = None,
     n: Annotated[int | None, typer.Option("--n", help="Votes per input.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the noise.", show_default="0")] = None,

@@ -108,16 +108,16 @@ def looked_for_rival(results: Json) -> bool:
     return "rival_passes" in metrics and metrics["certified_accuracy"] > 0
 
 
-def rival_words(results: Json) -> str:
-    """Say when the surrogate has paid off against Monte Carlo that certifies as much."""
+def with_rival(words: str, results: Json) -> str:
+    """Add when the surrogate has paid off against Monte Carlo that certifies as much, where that is known."""
     ours = surrogate_result(results)
     if ours is None or not looked_for_rival(results):
-        return ""
+        return words
     passes, later = (ours["metrics"][name] for name in ("rival_passes", "rival_break_even"))
     if passes is None:
-        return f"no {_CERTIFIES_NO_LESS} was found"
+        return f"{words}; no {_CERTIFIES_NO_LESS} was found"
     when = "never" if later is None else f"after {count_text(later)}"
-    return f"{when} against {_CERTIFIES_NO_LESS}, with {count_text(passes)} passes a query"
+    return f"{words}; {when} against {_CERTIFIES_NO_LESS}, with {count_text(passes)} passes a query"
 
 
 def _rival_of_paper(results: Json, result: Json) -> Json:
@@ -149,9 +149,8 @@ def break_even_sentence(results: Json) -> str | None:
         return None
     count = ", counted as the paper does" if results["protocol"] == "paper" else ""
     other = name_of(theirs["method"])
-    fair = rival_words(results)
     words = f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}"
-    return f"{words}; {fair}" if fair else words
+    return with_rival(words, results)
 
 
 def _when(offline: int, ours: float, theirs: float) -> str:

@@ -79,12 +79,11 @@ def paper_number(
         "budget": setting["budget"] == BUDGET,
         "failure": Fraction(setting["failure"]) == Fraction(FAILURE),
     }
-    surrogate = setting["method"] in SURROGATES
-    if "variant" in varied or surrogate:
+    alike = _hides_targets(setting, varied)
+    if "variant" in varied or alike:
         usual["budget"] = True
     if not all(usual[name] or name in varied for name in usual):
         return None
-    alike = surrogate and "budget" not in varied
     given = {
         "variant": f"{family}_n{BUDGET}" if alike else setting["variant"],
         "budget": str(setting["budget"]),
@@ -96,7 +95,11 @@ def paper_number(
 
 def targets_differ(setting: Mapping[str, Any], varied: frozenset[str]) -> bool:
     """Whether a surrogate has targets from other than the paper's number of votes, which the table hides."""
-    return setting["method"] in SURROGATES and "budget" not in varied and setting["budget"] != BUDGET
+    return _hides_targets(setting, varied) and setting["budget"] != BUDGET
+
+
+def _hides_targets(setting: Mapping[str, Any], varied: frozenset[str]) -> bool:
+    return setting["method"] in SURROGATES and "budget" not in varied
 
 
 def _float(text: str) -> float | None:

@@ -15,8 +15,8 @@ from rrise.evaluation.comparison import (
     cost_rows,
     looked_for_rival,
     reference_result,
-    rival_words,
     surrogate_result,
+    with_rival,
 )
 from rrise.evaluation.figures.inline import inline_svg
 from rrise.evaluation.figures.series import name_of, names_of_main
@@ -129,13 +129,8 @@ def _tiles(results: Json) -> list[tuple[str, str]]:
     ]
     if theirs is not None:
         paid_off = break_even_against(results, theirs)
-        shown.append(
-            (
-                "never" if paid_off is None else f"{paid_off:,}",
-                f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
-                + (f"; {fair}" if (fair := rival_words(results)) else ""),
-            )
-        )
+        words = f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
+        shown.append(("never" if paid_off is None else f"{paid_off:,}", with_rival(words, results)))
     return shown
 
 

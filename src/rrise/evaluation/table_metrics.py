@@ -77,6 +77,10 @@ VIOLATIONS = (
     _percent("Issued Violations (%)", "issued_violation_rate", paper=None),
     _percent("Violations among Issued (%)", "violation_rate_among_issued", paper=None),
 )
+EQUAL_MONTE_CARLO = (
+    _plain("Equal MC", "rival_passes", paper=None),
+    _plain("BE vs Equal MC", "rival_break_even", paper=None),
+)
 FURTHER = (
     _percent("Issued (%)", "issued", paper=None),
     _plain("ACR", "average_certified_radius", paper=None, digits=3),
@@ -152,12 +156,6 @@ def costs(shown: Sequence[Comparison], *, paper_counting: bool) -> tuple[Metric,
         *(_break_even(shown, method, name, paper_counting) for method, name in rivals),
         *(EQUAL_MONTE_CARLO if any(_has_rival(result) for one in shown for result in one.results) else ()),
     )
-
-
-EQUAL_MONTE_CARLO = (
-    _plain("Equal MC", "rival_passes", paper=None),
-    _plain("BE vs Equal MC", "rival_break_even", paper=None),
-)
 
 
 def _has_rival(result: Result) -> bool:

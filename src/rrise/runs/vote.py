@@ -37,7 +37,7 @@ class VoteRecipe:
     out: str = "votes"
     seed: int = 0
     split: str = "inputs"
-    data_root: str | None = None
+    data_root: str | Path | None = None
     input_range: InputRange = (0.0, 1.0)
     precision: str | None = None
     weights: str | None = None
