@@ -1,5 +1,6 @@
 """Votes by processes that are killed, that work at the same time, and that are elsewhere."""
 
+import fcntl
 import os
 import random
 import signal
@@ -151,6 +152,23 @@ def test_a_claim_is_exclusive_and_ends_with_its_block(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), second.claim("x"):
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir()), "an interrupt leaves nothing behind"
+
+
+def test_a_claim_that_was_interrupted_halfway_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    storage = LocalStorage(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            storage.claim("x").__enter__()
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == [0]
+    with storage.claim("x") as mine:
+        assert mine
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")

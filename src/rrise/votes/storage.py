@@ -78,7 +78,11 @@ class LocalStorage:
 
     @contextmanager
     def claim(self, name: str, *, wait: bool = False) -> Iterator[bool]:
-        """Hold a lock on the name, or yield False if another process does."""
+        """Hold a lock on the name, or yield False if another process does.
+
+        The lock ends with its process. An interrupt at the very moment of claiming may leave the empty file
+        behind: whoever claims the name next takes it over.
+        """
         path = self.folder / f"{TEMPORARY}{name}.claim"
         with self._locked(path, wait) as mine:
             try:
