@@ -182,6 +182,7 @@ def test_a_module_of_ones_own_from_the_working_directory(images: Path, tmp_path:
     assert rrise.read_votes(tmp_path / "votes").shape == (70, 4)
 
 
+@pytest.mark.slow
 def test_the_command_on_a_ray_cluster_of_its_own(base: Path, images: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is an extra")
     common = [

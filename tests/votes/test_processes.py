@@ -78,6 +78,7 @@ def test_killed_and_continued_gives_the_same_bytes(tmp_path: Path) -> None:
     assert {name: (folder / name).stat().st_mtime_ns for name in kept} == kept
 
 
+@pytest.mark.slow
 def test_killed_while_it_grows_and_continued_gives_the_same_bytes(tmp_path: Path) -> None:
     folder, log = tmp_path / "votes", tmp_path / "log"
     begun = _reference(folder, 100)
@@ -199,6 +200,7 @@ class TestRay:
         assert _shards(store.storage.folder) == _reference(tmp_path / "reference", 500)
 
     @pytest.mark.usefixtures("ray")
+    @pytest.mark.slow
     def test_workers_go_on_where_a_smaller_collection_ended(self, store, tmp_path: Path) -> None:
         from rrise.votes.ray_backend import Cluster, ray_backend
 
@@ -210,6 +212,7 @@ class TestRay:
         assert sum(seen) == len(votes) * 500
         assert _shards(store.storage.folder) == _reference(tmp_path / "reference", 500)
 
+    @pytest.mark.slow
     def test_a_killed_worker_is_replaced_and_its_shard_done_again(self, ray, store, tmp_path: Path) -> None:
         from rrise.votes.ray_backend import Cluster, ray_backend
 
