@@ -34,7 +34,7 @@ CONTENTS = (
 
 @contextmanager
 def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
-    """Hold a run folder for one process; what a killed one left half done is cleared away.
+    """Hold a run folder for one process; what is left half done is cleared away, a killed one's at the start.
 
     `fresh` removes the run's own files first. A folder with other things than a run in it is refused.
     """
@@ -51,11 +51,18 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise FolderError(f"another process is working in {folder}: wait, or choose --out") from None
-        for path in list(folder.rglob(f"{TEMPORARY}*")):
-            remove(path)
+        _clear(folder)
         for name in CONTENTS if fresh else ():
             remove(folder / name)
-        yield
+        try:
+            yield
+        finally:
+            _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    for path in list(folder.rglob(f"{TEMPORARY}*")):
+        remove(path)
 
 
 def _is_run(folder: Path) -> bool:
