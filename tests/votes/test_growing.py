@@ -227,4 +227,4 @@ def test_a_grown_collection_remembers_the_versions_it_was_begun_with(
         store_for(folder, 20).collect(batch_size=100)
     for n in (30, 50):
         with pytest.warns(UserWarning, match=r"begun with other versions \(\{'torch': '0\.0'\}\)"):
-            store_for(folder, n).prepare()
+            store_for(folder, n).collect()

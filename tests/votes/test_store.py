@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -197,13 +198,19 @@ def test_how_passes_are_computed_is_found_once(store: VoteStore) -> None:
     assert other.execution().batch_size == 123
 
 
-def test_other_versions_are_pointed_out(store: VoteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_pointed_out_where_votes_are_added(
+    store: VoteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.prepare()
     manifest = json.loads((store.storage.folder / "manifest.json").read_text())
     assert manifest["versions"]["torch"] == torch.__version__
     monkeypatch.setattr("rrise.votes.manifest.torch.__version__", "0.0")
-    with pytest.warns(UserWarning, match=r"begun with other versions .*torch"):
-        store.prepare()
+    with pytest.warns(UserWarning, match=r"begun with other versions .*torch") as caught:
+        store.collect(batch_size=100)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.collect()  # nothing is missing
 
 
 def test_a_store_of_an_earlier_format_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ class FoundManifest:
     versions: dict[str, str]
 
     def warn_of_other_versions(self, where: str) -> None:
-        """Warn if a store was begun with other versions than these."""
+        """Warn if a store that goes on was begun with other versions than these."""
         here = _versions()
         then = {name: value for name, value in self.versions.items() if here.get(name) != value}
         if then:
@@ -33,7 +33,7 @@ class FoundManifest:
             warnings.warn(
                 f"the votes in {where} were begun with other versions ({then}) than these ({now}): rounding "
                 f"may differ between shards",
-                stacklevel=4,
+                stacklevel=3,
             )
 
 

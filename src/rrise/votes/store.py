@@ -115,14 +115,13 @@ class VoteStore:
             check_manifest(found.manifest, self.manifest, str(self.storage), part=self.part)
         return found
 
-    def prepare(self) -> None:
-        """Open the store, create it, or let it grow to a larger n."""
+    def prepare(self) -> FoundManifest | None:
+        """Open the store, create it, or let it grow to a larger n; return the manifest that was there."""
         with self.storage.claim(MANIFEST, wait=True):
             found = self.check()
             if found is None or found.manifest["n"] < self.plan.n:
                 write_manifest(self.storage, self.manifest, found.versions if found else None)
-        if found is not None:
-            found.warn_of_other_versions(str(self.storage))
+        return found
 
     def found(self) -> Json:
         """Return the fields in which the manifest that is there, if any, differs, with what it has."""
@@ -187,12 +186,14 @@ class VoteStore:
         `backend` computes them elsewhere; by default they are computed here, on the base's device.
         `on_progress` hears of passes, `on_shards` of shards that are safely stored.
         """
-        self.prepare()
+        found = self.prepare()
         missing = self.missing()
         report = _Report(on_progress or _ignore, on_shards or _ignore)
         report.passes(sum(map(self._passes_done, range(self.inputs.shards))))
         report.shards(self.inputs.shards - len(missing))
         if missing:
+            if found is not None:
+                found.warn_of_other_versions(str(self.storage))
             if backend is None:
                 execution = self.execution(batch_size=batch_size, compiled=compiled, freezing=freezing)
                 backend = VoteEngine(self.base, self.plan, self.sample, execution)
