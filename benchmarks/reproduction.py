@@ -24,6 +24,7 @@ from published import (
     Results,
     column,
     name,
+    number,
     percent,
     table,
     text,
@@ -36,6 +37,8 @@ from rrise.runs.recipe import read_recipe
 
 PAGE = ROOT / "docs" / "reproduction.md"
 DATASETS = ("fashion-mnist", "cifar-10")
+MORE_TARGETS = ("fashion-mnist-10000",)
+"""Runs with up to 10,000 votes per training image, of base classifiers of their own."""
 
 
 def accuracy(everything: list[Results]) -> str:
@@ -149,22 +152,42 @@ def strategies(results: Results) -> str:
 def strategy_levels(results: Results) -> str:
     """Tell what each way to train certifies at each level, with either score."""
     own = results.entries(method=RRISE, main=True)[0]["budget"]
+    found = [entry for entry in results.entries(budget=own) if entry["method"] in (RRISE, JENSEN_SHANNON)]
+    return _at_levels({"surrogate": lambda row: row[0]}, found)
+
+
+def budget_levels(results: Results) -> str:
+    """Tell what the head certifies at each level, with either score, by votes per training image."""
+    heads = [entry for entry in results.entries(method=RRISE) if entry["variant"].startswith(HEAD)]
+    columns: Columns = {
+        "votes per training image": lambda row: f"{_any(row)['budget']:,}",
+        "passes for targets": lambda row: number(_any(row), "targets", digits=0),
+        "accuracy (%)": lambda row: percent("accuracy")(_any(row)),
+    }
+    return _at_levels(columns, sorted(heads, key=lambda entry: entry["budget"]))
+
+
+def _at_levels(columns: Columns, entries: list[Entry]) -> str:
+    """Return a table with a row per surrogate, and what it certifies at every level with either score."""
     rows: dict[str, Entry] = {}
-    for entry in results.entries(budget=own):
-        if entry["method"] in (RRISE, JENSEN_SHANNON) and entry["score"] in ("additive", "probit"):
-            at_level = rows.setdefault(name(entry), {}).setdefault(entry["failure"], {})
-            at_level[entry["score"]] = entry
+    for entry in entries:
+        if entry["score"] in ("additive", "probit"):
+            rows.setdefault(name(entry), {}).setdefault(entry["failure"], {})[entry["score"]] = entry
 
     def numbers(level: str, key: str, scale: float, digits: int) -> Callable[[Entry], str]:
         return lambda row: " / ".join(
             text(scale * row[1][level][score]["mean"][key], digits) for score in ("additive", "probit")
         )
 
-    columns: Columns = {"surrogate": lambda row: row[0]}
     for level in LEVELS:
         columns[f"CertAcc@0 at {level} (%)"] = numbers(level, "certified_accuracy", 100, 1)
         columns[f"radius at {level}"] = numbers(level, "average_certified_radius", 1, 2)
     return table(columns, rows.items())
+
+
+def _any(row: Entry) -> Entry:
+    """Return one of a surrogate's entries, for what does not depend on level and score."""
+    return row[1][MAIN_LEVEL]["additive"]
 
 
 def steps(results: Results) -> str:
@@ -224,6 +247,7 @@ PER_DATASET: dict[str, Callable[[Results], str]] = {
     "levels": levels,
     "strategies": strategies,
     "strategy-levels": strategy_levels,
+    "budget-levels": budget_levels,
     "boundary": boundary,
     "cheapest": cheapest,
     "break-even": break_evens,
@@ -234,12 +258,12 @@ PER_DATASET: dict[str, Callable[[Results], str]] = {
 
 def filled(page: str) -> str:
     """Return the page with the text between its marks replaced by tables."""
-    everything = {dataset: Results(dataset) for dataset in DATASETS}
+    everything = {folder: Results(folder) for folder in (*DATASETS, *MORE_TARGETS)}
 
     def made(match: re.Match[str]) -> str:
-        which, _, dataset = match["name"].partition(" ")
-        found = list(everything.values())
-        content = PER_DATASET[which](everything[dataset]) if dataset else OVERALL[which](found)
+        which, _, folder = match["name"].partition(" ")
+        compared = [everything[dataset] for dataset in DATASETS]
+        content = PER_DATASET[which](everything[folder]) if folder else OVERALL[which](compared)
         return f"<!-- table: {match['name']} -->\n\n{content}\n\n<!-- end -->"
 
     return re.sub(r"<!-- table: (?P<name>[^>]+?) -->.*?<!-- end -->", made, page, flags=re.DOTALL)
