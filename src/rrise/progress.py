@@ -6,8 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
+
+EVERY = 30.0
+"""Seconds from line to line where the output is a file, in which a bar cannot move."""
 
 OnProgress = Callable[[int], object]
 """Called with the number of forward passes, or of epochs, done since the last call."""
@@ -20,7 +31,7 @@ def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator
     """Show a bar with rate and time left, and give the function that advances it."""
     with _bar(console, unit) as progress:
         task = progress.add_task(what, total=total, shards="")
-        yield lambda amount: progress.advance(task, amount)
+        yield _advancing(progress, task)
 
 
 def both(first: OnProgress, second: OnProgress) -> OnProgress:
@@ -45,7 +56,7 @@ def vote_bar(console: Console, what: str, passes: int, shards: int) -> VoteProgr
             stored += amount
             progress.update(task, shards=f"{stored}/{shards} shards")
 
-        yield lambda amount: progress.advance(task, amount), store
+        yield _advancing(progress, task), store
 
 
 @contextmanager
@@ -70,6 +81,21 @@ def vote_log(write: Callable[[str], object], passes: int, shards: int) -> VotePr
     line("start")
     yield advance, store
     line("end")
+
+
+def _advancing(progress: Progress, task: TaskID) -> Callable[[int], None]:
+    """Return what advances a bar; in a file, where only its end would be seen, it writes a line at times."""
+    console, written = progress.console, time.monotonic()
+    moves = console.is_terminal or console.is_jupyter
+
+    def advance(amount: int) -> None:
+        nonlocal written
+        progress.advance(task, amount)
+        if not moves and not progress.finished and time.monotonic() - written >= EVERY:
+            written = time.monotonic()
+            console.print(progress.get_renderable())
+
+    return advance
 
 
 def _bar(console: Console, unit: str) -> Progress:
