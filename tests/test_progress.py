@@ -66,3 +66,14 @@ def test_a_bar_in_a_terminal_is_drawn_in_its_place(
     monkeypatch.setattr(console, "print", lambda *things: printed.append(things))
     a_long_step(console, clock)
     assert all(isinstance(things[0], Control) for things in printed)
+
+
+def test_steps_of_minutes_have_a_time_left(clock: Callable[[float], None]) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=120, get_time=progress.time.monotonic)
+    with progress_bar(console, "training the base", 10, "epochs") as advance:
+        for _ in range(4):
+            clock(90.0)
+            advance(1)
+        lines = file.getvalue().splitlines()
+    assert lines[-1].split()[-3:] == ["4/10", "epochs", "09:00"]

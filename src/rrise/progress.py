@@ -19,6 +19,8 @@ from rich.text import Text
 
 EVERY = 30.0
 """Seconds from line to line where the output is a file, in which a bar cannot move."""
+_RATE_OVER = 600.0
+"""Seconds over which rates are taken: an epoch may last minutes."""
 
 OnProgress = Callable[[int], object]
 """Called with the number of forward passes, or of epochs, done since the last call."""
@@ -106,7 +108,7 @@ def _bar(console: Console, unit: str) -> Progress:
         TextColumn("{task.fields[shards]}", style="dim"),
         TimeRemainingColumn(elapsed_when_finished=True, compact=True),
     ]
-    return Progress(*columns, console=console)
+    return Progress(*columns, console=console, speed_estimate_period=_RATE_OVER)
 
 
 class _CountAndRate(ProgressColumn):
@@ -118,5 +120,11 @@ class _CountAndRate(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        rate = "" if not speed else f" {speed:.0f}/s" if speed < 10_000 else f" {speed / 1000:,.0f}k/s"
+        rate = (
+            ""
+            if not speed or speed < 1
+            else f" {speed:.0f}/s"
+            if speed < 10_000
+            else f" {speed / 1000:,.0f}k/s"
+        )
         return Text(f"{task.completed:,.0f}/{task.total or 0:,.0f} {self.unit}{rate}", style="dim")
