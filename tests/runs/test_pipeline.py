@@ -1,6 +1,5 @@
 import io
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -207,7 +206,10 @@ def test_killed_in_a_training_it_goes_on_at_the_epoch(
     assert not (copied / "checkpoints" / step).exists()
 
 
-def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_a_run_that_is_continued(
+    quick_demo: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     folder = tmp_path / "demo"
     command = [sys.executable, "-m", "rrise", "demo", "--quick", "--out", str(folder)]
     process = subprocess.Popen(
@@ -222,9 +224,9 @@ def test_interrupted_it_leaves_a_run_that_is_continued(quick_demo: Path, tmp_pat
     while not (folder / "votes" / "train" / "manifest.json").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
+    process.send_signal(how)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + how
     assert "the same command goes on from here" in errors
     assert "Traceback" not in errors
     assert not list(folder.rglob(f"{TEMPORARY}*"))

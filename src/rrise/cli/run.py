@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rrise.cli.interrupts import to_be_continued
+
 if TYPE_CHECKING:
     from rrise.evaluation.results import Evaluation
 
@@ -77,16 +79,13 @@ def run_steps(
     recipe = file.recipe(profile, parse_changes(changes or []))
     folder = out or Path("runs") / file.name
     console = Console()
-    try:
+    with to_be_continued():
         console.print("loading torch ...", style="dim")
         from rrise.runs.pipeline import run_recipe
 
         evaluation = run_recipe(folder, recipe, console, **how)
         if evaluation is not None:
             _print_results(console, evaluation, folder)
-    except KeyboardInterrupt:
-        typer.echo("interrupted: the same command goes on from here", err=True)
-        raise typer.Exit(130) from None
 
 
 def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> None:

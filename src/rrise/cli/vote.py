@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rrise.cli.interrupts import to_be_continued
 from rrise.cli.run import DataRoot
 from rrise.errors import SettingError
 
@@ -74,7 +75,7 @@ def vote(
     """Collect noise votes of the base classifier into a store; called again, it goes on where it was."""
     console = Console(stderr=log == "json")
     _check(backend, log, address=address, workers=workers, gpus_per_worker=gpus_per_worker)
-    try:
+    with to_be_continued():
         from rrise.runs.vote import VoteRecipe, collect, estimate_cost
         from rrise.votes.ray_backend import Cluster
 
@@ -108,9 +109,6 @@ def vote(
                 highlight=False,
                 markup=False,
             )
-    except KeyboardInterrupt:
-        typer.echo("interrupted: the same command goes on from here", err=True)
-        raise typer.Exit(130) from None
 
 
 def _check(backend: str, log: str, **of_ray: Any) -> None:
