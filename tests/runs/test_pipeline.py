@@ -206,7 +206,7 @@ def test_killed_in_a_training_it_goes_on_at_the_epoch(
     assert not (copied / "checkpoints" / step).exists()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_it_leaves_a_run_that_is_continued(
     quick_demo: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
