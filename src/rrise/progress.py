@@ -119,12 +119,6 @@ class _CountAndRate(ProgressColumn):
         self.unit = unit
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        rate = (
-            ""
-            if not speed or speed < 1
-            else f" {speed:.0f}/s"
-            if speed < 10_000
-            else f" {speed / 1000:,.0f}k/s"
-        )
+        speed = task.finished_speed or task.speed or 0.0
+        rate = f" {speed / 1000:,.0f}k/s" if speed >= 10_000 else f" {speed:.0f}/s" if speed >= 1 else ""
         return Text(f"{task.completed:,.0f}/{task.total or 0:,.0f} {self.unit}{rate}", style="dim")
