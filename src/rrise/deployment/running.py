@@ -2,12 +2,10 @@
 
 import gc
 import logging
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -15,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from rrise.errors import SettingError
+from rrise.interrupts import sigterm_interrupts
 
 GRACE = 30
 """Seconds that accepted requests have to be answered in when the service is told to end."""
@@ -57,22 +56,9 @@ def run_service(app: FastAPI, *, host: str, port: int, on_start: Callable[[str],
         )
         name = f"[{host}]" if ":" in host else host
         on_start(f"http://{name}:{listening.getsockname()[1]}")
-        with _ending_in_order():
+        # uvicorn raises the signal again at its end, and others still have to close
+        with suppress(KeyboardInterrupt), sigterm_interrupts():
             _Server(config, app.state.service.stop).run(sockets=[listening])
-
-
-@contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Let SIGTERM end as SIGINT does: uvicorn raises it again at its end, and others still have to close."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with suppress(KeyboardInterrupt):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -70,7 +70,7 @@ def run_in_batches(runner: Runner, inputs: NDArray[np.float32]) -> dict[str, NDA
 
 
 class _OnnxRuntime:
-    """A session of ONNX Runtime."""
+    """A loaded model of ONNX Runtime."""
 
     def __init__(self, content: bytes, threads: int | None) -> None:
         import onnxruntime
