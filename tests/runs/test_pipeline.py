@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -119,6 +120,14 @@ def test_a_second_run_does_nothing_again(quick_demo: Path) -> None:
     assert stamps() == before
     assert said(console).count("up to date") == 8
     assert evaluation.results == json.loads((quick_demo / RESULTS).read_text())
+
+
+def test_features_and_the_epochs_after_them_have_a_bar_each(copied: Path) -> None:
+    console = listening()
+    run_quick(copied, console, surrogate__epochs=2, evaluation__surrogates=["head@20"])
+    bars = [line.split(" ━")[0].rstrip() for line in said(console).splitlines() if "━" in line]
+    assert bars[:3] == ["features for heads", "training the surrogate", "training trainhead_initbase_n20"]
+    assert re.search(r"features for heads .* 300/300 inputs", said(console))
 
 
 def test_a_changed_level_redoes_only_what_depends_on_it(copied: Path) -> None:

@@ -180,6 +180,23 @@ def test_progress_counts_epochs_also_after_going_on(tmp_path: Path) -> None:
     assert told == [3, 1, 1, 1, 1, 1]
 
 
+def test_progress_begins_before_the_first_epoch() -> None:
+    told: list[object] = []
+    inputs, labels = data()
+    train_base(
+        seeded(WithDropoutAndNorm),
+        inputs[:250],
+        labels[:250],
+        inputs[250:],
+        labels[250:],
+        sigma=0.1,
+        settings=TrainingSettings(1, 0.02, 64),
+        on_progress=told.append,
+        on_epoch=lambda *_: told.append("epoch"),
+    )
+    assert told == [0, 1, "epoch"]
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

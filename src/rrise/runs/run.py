@@ -3,7 +3,7 @@
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from rrise.errors import FolderError, RriseError, SettingError
 from rrise.files import Json, read_signed_json
 from rrise.models.evaluation_mode import device_of
 from rrise.models.precision import at_precision
-from rrise.progress import both, progress_bar
+from rrise.progress import OnProgress, both, progress_bar
 from rrise.runs.data import RunData
 from rrise.runs.journal import Journal
 from rrise.runs.networks import weights_checksum
@@ -60,7 +60,8 @@ class Run:
     ) -> None:
         self.folder, self.recipe, self.console, self.device = folder, recipe, console, device
         self.team = team or Team()
-        self.journal, self.features = Journal(folder, device), Features()
+        self.journal = Journal(folder, device)
+        self.features = Features(lambda size: progress_bar(console, "features for heads", size, "inputs"))
         self.tensorboard = folder / "tensorboard" if tensorboard else None
         self._check_names()
         self.data = RunData(recipe.data, data_root)
@@ -139,19 +140,31 @@ class Run:
 
     @contextmanager
     def training(self, step: str, epochs: int) -> Iterator[dict[str, Any]]:
-        """Give what a training calls as it goes: a progress bar, and a log for TensorBoard."""
+        """Give what a training calls as it goes: a progress bar, and a log for TensorBoard.
+
+        The bar appears when epochs begin, since features may be computed before, with a bar of their own.
+        """
+        name = step.partition("/")[2] or f"the {step}"
+        advance: OnProgress | None = None
         with (
             self.journal.entry(step, "epochs") as count,
-            progress_bar(self.console, f"training the {step}", epochs, "epochs") as advance,
+            ExitStack() as bar,
             epoch_log(self.tensorboard, step) as log,
         ):
+
+            def on_progress(amount: int) -> None:
+                nonlocal advance
+                if advance is None:
+                    shown = progress_bar(self.console, f"training {name}", epochs, "epochs")
+                    advance = bar.enter_context(shown)
+                advance(amount)
 
             def on_epoch(epoch: int, measured: dict[str, float]) -> None:
                 count(1)
                 if log is not None:
                     log(epoch, measured)
 
-            yield {"on_progress": advance, "on_epoch": on_epoch}
+            yield {"on_progress": on_progress, "on_epoch": on_epoch}
 
     def made_from(self, *splits: str) -> Json:
         """Return what a step's manifest says of the inputs it uses."""

@@ -1,5 +1,8 @@
 """What enters the head of a network, computed once for all surrogates that train the head alone."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import nn
 
@@ -7,14 +10,19 @@ from rrise.data.pool import Pool
 from rrise.models.evaluation_mode import device_of
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import features_before
+from rrise.progress import OnProgress
 
 _BATCH = 128
+
+Watched = Callable[[int], AbstractContextManager[OnProgress]]
+"""Shows how far that many inputs are: gives what to call with the number done since the last call."""
 
 
 class Features:
     """Features by network without its head's weights, and by inputs; kept as long as this object."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: Watched | None = None) -> None:
+        self._watched = watched or _unwatched
         self._kept: dict[tuple[str, str, str], torch.Tensor | None] = {}
 
     def before(self, network: nn.Module, head: nn.Module, pool: Pool, inputs: str) -> torch.Tensor | None:
@@ -25,7 +33,17 @@ class Features:
         name = next(name for name, module in network.named_modules() if module is head)
         identity = (fingerprint(network, without=name), name, inputs)
         if identity not in self._kept:
-            everything = torch.arange(len(pool), device=device_of(network))
-            batches = (pool[part] for part in everything.split(_BATCH))
-            self._kept[identity] = features_before(network, head, batches)
+            with self._watched(len(pool)) as advance:
+                batches = _batches(pool, device_of(network), advance)
+                self._kept[identity] = features_before(network, head, batches)
         return self._kept[identity]
+
+
+def _batches(pool: Pool, device: torch.device, advance: OnProgress) -> Iterator[torch.Tensor]:
+    for part in torch.arange(len(pool), device=device).split(_BATCH):
+        yield pool[part]
+        advance(len(part))
+
+
+def _unwatched(_: int) -> AbstractContextManager[OnProgress]:
+    return nullcontext(lambda _: None)

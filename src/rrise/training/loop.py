@@ -59,8 +59,8 @@ def train(
     course = _Course(task, settings, team)
     if checkpoint is not None and (state := checkpoint.load()) is not None:
         course.resume(state)
-        if on_progress is not None:
-            on_progress(course.epoch)
+    if on_progress is not None:
+        on_progress(course.epoch)
     while course.epoch < settings.epochs:
         measured = course.run_epoch()
         if checkpoint is not None and team.leads and checkpoint.due():
