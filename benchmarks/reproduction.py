@@ -37,7 +37,7 @@ from rrise.runs.recipe import read_recipe
 
 PAGE = ROOT / "docs" / "reproduction.md"
 DATASETS = ("fashion-mnist", "cifar-10")
-MORE_TARGETS = ("fashion-mnist-10000",)
+MORE_TARGETS = ("fashion-mnist-10000", "cifar-10-10000")
 """Runs with up to 10,000 votes per training image, of base classifiers of their own."""
 
 

@@ -32,7 +32,12 @@ def same(found: Any, wanted: Any) -> bool:
 
 
 def test_there_are_results() -> None:
-    assert {path.name for path in PUBLISHED} == {"fashion-mnist", "fashion-mnist-10000", "cifar-10"}
+    assert {path.name for path in PUBLISHED} == {
+        "fashion-mnist",
+        "fashion-mnist-10000",
+        "cifar-10",
+        "cifar-10-10000",
+    }
 
 
 def files_in(folder: Path) -> set[str]:

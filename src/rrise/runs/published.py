@@ -52,7 +52,8 @@ def publish(runs: Sequence[Path], out: Path) -> list[str]:
                 shutil.copyfile(run / JOURNAL, part / JOURNAL)
         _make(folder, folder)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    return [f"{len(runs)} runs of {datasets[0]}, {size / 1e6:.1f} MB: {out.resolve()}"]
+    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return [f"{count} of {datasets[0]}, {size / 1e6:.1f} MB: {out.resolve()}"]
 
 
 def rebuild(results: Path, out: Path | None = None) -> list[str]:

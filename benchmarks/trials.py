@@ -1,0 +1,127 @@
+"""Change what the paper leaves open in a recipe, one thing at a time, and say what each change gains.
+
+    python benchmarks/trials.py fashion-mnist --out runs/trials [--data-root DATA]
+
+Each trial is a run of `rrise run` with few votes, in a folder of its own below `--out`, which goes on where
+it was interrupted. Those that are finished are reported, from their run folders alone, so that folders may
+come from several machines; `--report` runs nothing.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from rrise.evaluation.outcomes import MONTE_CARLO, RRISE
+from rrise.files import Json
+from rrise.runs.journal import read_journal
+
+RESULTS = Path(__file__).parent / "results"
+VOTES = {"votes.train": 16, "votes.calibration": 1_000, "votes.test": 1_000}
+TRIALS: dict[str, dict[str, list[str]]] = {
+    "fashion-mnist": {
+        "recipe": [],
+        "epochs-100": ["--set", "base.epochs=100"],
+        "learning-rate-5e-4": ["--set", "base.learning_rate=5e-4"],
+        "learning-rate-2e-3": ["--set", "base.learning_rate=2e-3"],
+        "width-256": ["--set", "base.options={image_size=32, classes=10, width=256}"],
+        "regularised": ["--profile", "regularised"],
+    },
+    "cifar-10": {
+        "recipe": [],
+        "epochs-100": ["--set", "base.epochs=100"],
+        "learning-rate-5e-4": ["--set", "base.learning_rate=5e-4"],
+        "learning-rate-2e-3": ["--set", "base.learning_rate=2e-3"],
+        "weight-decay-0.05": ["--set", "base.weight_decay=0.05"],
+        "regularised": ["--profile", "regularised"],
+    },
+}
+
+
+def result(folder: Path) -> Json | None:
+    """Return what a finished run reached, and what its base classifier took; None of an unfinished one."""
+    evaluated = folder / "evaluation" / "results.json"
+    if not evaluated.is_file():
+        return None
+    base = json.loads((folder / "base" / "manifest.json").read_text())["result"]["history"]
+    results = json.loads(evaluated.read_text())
+    main = {
+        entry["method"]: entry["metrics"]
+        for entry in results["results"]
+        if entry["main"] and entry["failure"] == results["main_failure"]
+    }
+    pieces = [entry for entry in read_journal(folder) if entry["step"] == "base"]
+    return {
+        "epoch": base["selected_epoch"],
+        "epochs": len(base["epochs"]),
+        "noisy_validation_error": base["epochs"][base["selected_epoch"] - 1]["noisy_validation_error"],
+        "smoothed_accuracy": main[MONTE_CARLO]["accuracy"],
+        "surrogate_accuracy": main[RRISE]["accuracy"],
+        "certified_accuracy": main[RRISE]["certified_accuracy"],
+        "average_certified_radius": main[RRISE]["average_certified_radius"],
+        "test_inputs": results["test_inputs"],
+        "base_s": sum(piece["seconds"] for piece in pieces),
+        **{name: pieces[-1][name] for name in ("hardware", "torch", "date")},
+    }
+
+
+def table(measured: dict[str, Json]) -> list[str]:
+    columns = {
+        "settings": lambda row: f"`{row['settings']}`" if row["settings"] else "the recipe",
+        "base: epoch kept": lambda row: f"{row['epoch']} of {row['epochs']}",
+        "noisy validation error": lambda row: f"{row['noisy_validation_error']:.4f}",
+        "smoothed accuracy (Monte Carlo, %)": lambda row: f"{100 * row['smoothed_accuracy']:.2f}",
+        "surrogate accuracy (%)": lambda row: f"{100 * row['surrogate_accuracy']:.2f}",
+        "CertAcc@0 of the surrogate (%)": lambda row: f"{100 * row['certified_accuracy']:.2f}",
+        "average certified radius": lambda row: f"{row['average_certified_radius']:.3f}",
+        "training the base (s)": lambda row: f"{row['base_s']:.0f}",
+    }
+    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+    cells = ([cell(row) for cell in columns.values()] for row in measured.values())
+    return lines + ["| " + " | ".join(row) + " |" for row in cells]
+
+
+def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
+    (RESULTS / f"trials-{name}.json").write_text(json.dumps(measured, indent=1))
+    machines = {f"{row['date']} on {row['hardware']}, torch {row['torch']}" for row in measured.values()}
+    largest = max(0.25 / row["test_inputs"] for row in measured.values()) ** 0.5
+    head = (
+        f"# {name}: what else was tried\n\n"
+        f"Measured {'; '.join(sorted(machines))}, by `python benchmarks/trials.py {name}`: one run each of "
+        f"`rrise run {' '.join([name, *changes])}` and the settings named here.\n"
+        f"The standard error of an accuracy is at most {100 * largest:.1f} points; trials share their test "
+        "images.\n"
+    )
+    (RESULTS / f"trials-{name}.md").write_text("\n".join([head, *table(measured)]) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name", choices=TRIALS)
+    parser.add_argument("trials", nargs="*", metavar="TRIAL", help="which ones; all if none is named")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--set", action="append", default=[], help="a setting of all trials")
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    known = TRIALS[options.name]
+    if unknown := set(options.trials) - set(known):
+        parser.error(f"{options.name} has no trial {', '.join(sorted(unknown))}: it has {', '.join(known)}")
+    changes = [f"{setting}={value}" for setting, value in VOTES.items()] + options.set
+    common = [word for change in changes for word in ("--set", change)]
+    where = ["--data-root", str(options.data_root)] if options.data_root else []
+    for trial in [] if options.report else options.trials or known:
+        command = ["run", options.name, *common, *known[trial], "--out", str(options.out / trial), *where]
+        subprocess.run([sys.executable, "-m", "rrise", *command], check=True)
+    found = {trial: result(options.out / trial) for trial in known}
+    measured = {
+        trial: {"settings": " ".join(known[trial]), **row} for trial, row in found.items() if row is not None
+    }
+    if not measured:
+        parser.error(f"no trial below {options.out} is finished")
+    report(options.name, common, measured)
+
+
+if __name__ == "__main__":
+    main()
