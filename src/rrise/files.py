@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,15 @@ from rrise.errors import FolderError
 Json = dict[str, Any]
 
 TEMPORARY = ".rrise-tmp-"
+
+
+def file_name(text: str) -> str:
+    """Return any text as part of a file's name: short, and without what file systems give a meaning.
+
+    >>> file_name("T-shirt/top")
+    'T-shirt-top'
+    """
+    return re.sub(r"[^\w .-]", "-", text)[:50]
 
 
 def write_bytes(path: Path, content: bytes) -> None:

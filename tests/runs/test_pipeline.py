@@ -22,6 +22,7 @@ from rrise.evaluation.outcomes import RRISE, TWO_STAGE
 from rrise.evaluation.results import Evaluation
 from rrise.files import TEMPORARY
 from rrise.models.folder import load_model
+from rrise.runs.data import RunData
 from rrise.runs.pipeline import run_recipe
 from rrise.runs.recipe import read_recipe
 from rrise.runs.steps import open_run, run_step
@@ -120,6 +121,29 @@ def test_a_second_run_does_nothing_again(quick_demo: Path) -> None:
     assert stamps() == before
     assert said(console).count("up to date") == 8
     assert evaluation.results == json.loads((quick_demo / RESULTS).read_text())
+
+
+def test_classes_may_be_renamed_to_what_is_no_file_name(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (
+        "T-shirt/top",
+        "../up",
+        "a\0b",
+        "x" * 300,
+        "\U0001f600" * 80,
+        "C:\\",
+        "line\nbreak",
+        "",
+        "é",
+        "8",
+    )
+    monkeypatch.setattr(RunData, "class_names", names)
+    run_quick(copied)
+    assert rrise.load_certifier(copied / "certifier").class_names == names
+    samples = [path.name for path in (copied / "evaluation" / "samples").iterdir()]
+    assert samples
+    assert all(re.fullmatch(r"\d{5}-[\w .-]{0,50}\.png", name) for name in samples)
 
 
 def test_features_and_the_epochs_after_them_have_a_bar_each(copied: Path) -> None:

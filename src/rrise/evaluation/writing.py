@@ -32,7 +32,7 @@ from rrise.evaluation.report import render_report
 from rrise.evaluation.results import RESULTS, Shown
 from rrise.evaluation.seeds import over_seeds
 from rrise.evaluation.tables import build_tables, write_tables
-from rrise.files import Json, write_bytes, write_json, write_table, write_text
+from rrise.files import Json, file_name, write_bytes, write_json, write_table, write_text
 
 _SAMPLES, _GALLERY, _CURVE = 12, 40, 240
 _LIBRARIES = ("numpy", "scipy", "torch", "scikit-learn", "matplotlib")
@@ -73,7 +73,7 @@ def _pictures(shown: Shown) -> NDArray[np.uint8] | None:
 def _write_samples(folder: Path, shown: Shown, pictures: NDArray[np.uint8]) -> None:
     folder.mkdir()
     for place in range(min(_SAMPLES, len(shown.labels))):
-        name = f"{shown.indices[place]:05d}-{shown.class_names[shown.labels[place]]}.png"
+        name = f"{shown.indices[place]:05d}-{file_name(shown.class_names[shown.labels[place]])}.png"
         write_bytes(folder / name, png_bytes(pictures[place]))
 
 

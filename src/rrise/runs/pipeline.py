@@ -243,9 +243,8 @@ class Pipeline(Run):
             return {"guarantee": certifier.guarantee.id, "offset": certifier.calibration.offset}
 
         inputs = {"surrogate": fingerprint(surrogate.network), "votes": identity_of(votes)}
-        self.step(
-            "certifier", {**inputs, **self.made_from("calibration"), **self.settings("calibration")}, make
-        )
+        inputs |= {"class_names": list(self.data.class_names), **self.made_from("calibration")}
+        self.step("certifier", {**inputs, **self.settings("calibration")}, make)
         certifier = load_certifier(self.folder / "certifier")
         certifier.check_base(base)
         return certifier
