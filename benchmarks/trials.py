@@ -85,7 +85,8 @@ def table(measured: dict[str, Json]) -> list[str]:
 def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
     (RESULTS / f"trials-{name}.json").write_text(json.dumps(measured, indent=1))
     machines = {f"{row['date']} on {row['hardware']}, torch {row['torch']}" for row in measured.values()}
-    largest = max(0.25 / row["test_inputs"] for row in measured.values()) ** 0.5
+    right = ((row["surrogate_accuracy"], row["test_inputs"]) for row in measured.values())
+    largest = max((share * (1 - share) / inputs) ** 0.5 for share, inputs in right)
     head = (
         f"# {name}: what else was tried\n\n"
         f"Measured {'; '.join(sorted(machines))}, by `python benchmarks/trials.py {name}`: one run each of "
