@@ -86,6 +86,26 @@ def test_everything_is_made_again_from_the_evidence_alone(published: Path, tmp_p
         assert min(picture.size) > 300
 
 
+def test_a_folder_of_published_results_is_made_again_as_a_whole(published: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(published, tmp_path / "results" / name)
+    shutil.rmtree(tmp_path / "results" / "second" / "held-out")
+    (tmp_path / "results" / "README.md").write_text("mine")
+    told = rebuild(tmp_path / "results", tmp_path / "again")
+    assert [Path(line.split(": ")[1]).name for line in told] == ["first", "second"]
+    tables = Path("held-out") / "tables" / "main_compute.md"
+    for name in ("first", "second"):
+        assert (tmp_path / "again" / name / tables).read_text() == (published / tables).read_text()
+    rebuild(tmp_path / "results")
+    assert (tmp_path / "results" / "second" / tables).read_text() == (published / tables).read_text()
+
+
+def test_a_run_folder_is_not_taken_for_published_results(quick_demo: Path, tmp_path: Path) -> None:
+    for folder in (quick_demo, quick_demo / "evaluation", tmp_path / "missing"):
+        with pytest.raises(FolderError, match="expected published results"):
+            rebuild(folder)
+
+
 def test_both_protocols_are_there_where_the_run_has_both(
     published: Path, quick_demo: Path, tmp_path: Path
 ) -> None:

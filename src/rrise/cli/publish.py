@@ -22,7 +22,9 @@ def publish(
 
 
 def rebuild(
-    results: Annotated[Path, typer.Argument(help="A folder that rrise publish made.", show_default=False)],
+    results: Annotated[
+        Path, typer.Argument(help="A folder that rrise publish made, or one of several.", show_default=False)
+    ],
     *,
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.", show_default=False)] = None,
 ) -> None:

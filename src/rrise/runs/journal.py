@@ -65,6 +65,7 @@ def _environment() -> Json:
         "numpy": np.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        **({"cudnn_benchmark": True} if torch.backends.cudnn.benchmark else {}),
     }
 
 

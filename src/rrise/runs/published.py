@@ -57,17 +57,30 @@ def publish(runs: Sequence[Path], out: Path) -> list[str]:
 
 
 def rebuild(results: Path, out: Path | None = None) -> list[str]:
-    """Make metrics, tables and figures again from published evidence, there or in another folder."""
-    if not list(results.glob(f"*/{EVIDENCE}")):
-        raise FolderError(f"expected published results in {results}, but no folder in it has {EVIDENCE}")
+    """Make metrics, tables and figures again from published evidence, there or in another folder.
+
+    A folder of such folders is rebuilt one by one.
+    """
     target = results if out is None else out
-    target.mkdir(parents=True, exist_ok=True)
-    _make(results, target)
-    return [f"metrics, tables and figures: {target.resolve()}"]
+    targets = {results: target} if _seeds(results) else {}
+    if not targets and results.is_dir():
+        targets = {place: target / place.name for place in sorted(results.iterdir()) if _seeds(place)}
+    if not targets:
+        raise FolderError(f"expected published results in {results}, but no folder in it has {EVIDENCE}")
+    for place, made in targets.items():
+        made.mkdir(parents=True, exist_ok=True)
+        _make(place, made)
+    return [f"metrics, tables and figures: {made.resolve()}" for made in targets.values()]
+
+
+def _seeds(published: Path) -> list[Path]:
+    """Return the folders in which published results have their evidence, one for each seed."""
+    found = sorted(path.parent for path in published.glob(f"*/{EVIDENCE}"))
+    return [path for path in found if (path / RECIPE).is_file()]
 
 
 def _make(source: Path, target: Path) -> None:
-    parts = sorted(path.parent for path in source.glob(f"*/{EVIDENCE}"))
+    parts = _seeds(source)
     evidence = [read_evidence(part) for part in parts]
     recipes = [(part / RECIPE).read_text(encoding="utf-8") for part in parts]
     metrics: dict[str, list[Json]] = {}
