@@ -18,7 +18,7 @@ from rrise.files import Json
 from rrise.runs.journal import read_journal
 
 RESULTS = Path(__file__).parent / "results"
-VOTES = {"votes.train": 16, "votes.calibration": 1_000, "votes.test": 1_000}
+VOTES = {"votes.train": 16, "votes.calibration": 1_000, "votes.test": 250}
 TRIALS: dict[str, dict[str, list[str]]] = {
     "fashion-mnist": {
         "recipe": [],
