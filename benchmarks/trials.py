@@ -16,6 +16,7 @@ from pathlib import Path
 from rrise.evaluation.outcomes import MONTE_CARLO, RRISE
 from rrise.files import Json
 from rrise.runs.journal import read_journal
+from rrise.runs.recipe import RecipeFile, parse_changes
 
 RESULTS = Path(__file__).parent / "results"
 VOTES = {"votes.train": 16, "votes.calibration": 1_000, "votes.test": 250}
@@ -61,6 +62,7 @@ def result(folder: Path) -> Json | None:
         "certified_accuracy": main[RRISE]["certified_accuracy"],
         "average_certified_radius": main[RRISE]["average_certified_radius"],
         "test_inputs": results["test_inputs"],
+        "settings": results["settings"],
         "base_s": sum(piece["seconds"] for piece in pieces),
         **{name: pieces[-1][name] for name in ("hardware", "torch", "date")},
     }
@@ -68,7 +70,7 @@ def result(folder: Path) -> Json | None:
 
 def table(measured: dict[str, Json]) -> list[str]:
     columns = {
-        "settings": lambda row: f"`{row['settings']}`" if row["settings"] else "the recipe",
+        "settings": lambda row: f"`{row['words']}`" if row["words"] else "the recipe",
         "base: epoch kept": lambda row: f"{row['epoch']} of {row['epochs']}",
         "noisy validation error": lambda row: f"{row['noisy_validation_error']:.4f}",
         "smoothed accuracy (Monte Carlo, %)": lambda row: f"{100 * row['smoothed_accuracy']:.2f}",
@@ -97,31 +99,55 @@ def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
     (RESULTS / f"trials-{name}.md").write_text("\n".join([head, *table(measured)]) + "\n")
 
 
+def check_settings(folder: Path, found: Json, wanted: Json) -> None:
+    """Stop at a folder whose run had other settings than the trial it is named after."""
+    for name, value in found["settings"].items():
+        if value != wanted[name]:
+            sys.exit(
+                f"error: {folder} has {name} {value!r}, and the trial {wanted[name]!r}: name another --out"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=TRIALS)
-    parser.add_argument("trials", nargs="*", metavar="TRIAL", help="which ones; all if none is named")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data-root", type=Path)
-    parser.add_argument("--set", action="append", default=[], help="a setting of all trials")
-    parser.add_argument("--report", action="store_true")
+    parser.add_argument("name", choices=TRIALS, help="the recipe")
+    parser.add_argument(
+        "trials",
+        nargs="*",
+        metavar="TRIAL",
+        help="which ones, all if none is named: "
+        + "; ".join(f"of {name} {', '.join(trials)}" for name, trials in TRIALS.items()),
+    )
+    parser.add_argument("--out", type=Path, required=True, help="a folder for their run folders")
+    parser.add_argument("--data-root", type=Path, help="where datasets lie")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all trials"
+    )
+    parser.add_argument("--report", action="store_true", help="run nothing, report what is finished")
     options = parser.parse_args()
     known = TRIALS[options.name]
     if unknown := set(options.trials) - set(known):
         parser.error(f"{options.name} has no trial {', '.join(sorted(unknown))}: it has {', '.join(known)}")
-    changes = [f"{setting}={value}" for setting, value in VOTES.items()] + options.set
-    common = [word for change in changes for word in ("--set", change)]
+    settings = [*(f"{name}={value}" for name, value in VOTES.items()), *options.set]
+    changes, common = parse_changes(settings), [word for one in settings for word in ("--set", one)]
     where = ["--data-root", str(options.data_root)] if options.data_root else []
     for trial in [] if options.report else options.trials or known:
         command = ["run", options.name, *common, *known[trial], "--out", str(options.out / trial), *where]
-        subprocess.run([sys.executable, "-m", "rrise", *command], check=True)
-    found = {trial: result(options.out / trial) for trial in known}
-    measured = {
-        trial: {"settings": " ".join(known[trial]), **row} for trial, row in found.items() if row is not None
-    }
+        if code := subprocess.run([sys.executable, "-m", "rrise", *command], check=False).returncode:
+            sys.exit(code)
+    measured = {}
+    for trial, words in known.items():
+        if (row := result(options.out / trial)) is not None:
+            profile = words[1] if words[:1] == ["--profile"] else None
+            own = parse_changes(words[1:]) if words[:1] == ["--set"] else {}
+            recipe = RecipeFile.find(options.name).recipe(profile, {**changes, **own})
+            check_settings(options.out / trial, row, json.loads(json.dumps(recipe.settings())))
+            del row["settings"]
+            measured[trial] = {"words": " ".join(words), **row}
     if not measured:
         parser.error(f"no trial below {options.out} is finished")
     report(options.name, common, measured)
+    print(RESULTS / f"trials-{options.name}.md")
 
 
 if __name__ == "__main__":

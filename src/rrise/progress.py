@@ -1,17 +1,19 @@
 """The one progress bar, and its form for machines."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     Task,
-    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -21,6 +23,8 @@ EVERY = 30.0
 """Seconds from line to line where the output is a file, in which a bar cannot move."""
 _RATE_OVER = 600.0
 """Seconds over which rates are taken: an epoch may last minutes."""
+
+_WRITER = "rrise-progress"
 
 OnProgress = Callable[[int], object]
 """Called with the number of forward passes, or of epochs, done since the last call."""
@@ -33,7 +37,7 @@ def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator
     """Show a bar with rate and time left, and give the function that advances it."""
     with _bar(console, unit) as progress:
         task = progress.add_task(what, total=total, shards="")
-        yield _advancing(progress, task)
+        yield partial(progress.advance, task)
 
 
 def both(first: OnProgress, second: OnProgress) -> OnProgress:
@@ -58,7 +62,7 @@ def vote_bar(console: Console, what: str, passes: int, shards: int) -> VoteProgr
             stored += amount
             progress.update(task, shards=f"{stored}/{shards} shards")
 
-        yield _advancing(progress, task), store
+        yield partial(progress.advance, task), store
 
 
 @contextmanager
@@ -85,30 +89,35 @@ def vote_log(write: Callable[[str], object], passes: int, shards: int) -> VotePr
     line("end")
 
 
-def _advancing(progress: Progress, task: TaskID) -> Callable[[int], None]:
-    """Return what advances a bar; in a file, where only its end would be seen, it writes a line at times."""
-    console, written = progress.console, time.monotonic()
+@contextmanager
+def _bar(console: Console, unit: str) -> Iterator[Progress]:
+    """Show a bar that moves, also while a long epoch lasts; in a file, where it cannot, a line at times."""
     moves = console.is_terminal or console.is_jupyter
-
-    def advance(amount: int) -> None:
-        nonlocal written
-        progress.advance(task, amount)
-        if not moves and not progress.finished and time.monotonic() - written >= EVERY:
-            written = time.monotonic()
-            console.print(progress.get_renderable())
-
-    return advance
-
-
-def _bar(console: Console, unit: str) -> Progress:
     columns: list[ProgressColumn] = [
+        *([SpinnerColumn(finished_text=" ")] if moves else []),
         TextColumn("{task.description:<24}"),
         BarColumn(bar_width=12),
         _CountAndRate(unit),
         TextColumn("{task.fields[shards]}", style="dim"),
         TimeRemainingColumn(elapsed_when_finished=True, compact=True),
     ]
-    return Progress(*columns, console=console, speed_estimate_period=_RATE_OVER)
+    with Progress(*columns, console=console, speed_estimate_period=_RATE_OVER) as progress:
+        if moves:
+            yield progress
+            return
+        ended = threading.Event()
+        lines = threading.Thread(target=_write_lines, args=(progress, ended), name=_WRITER, daemon=True)
+        lines.start()
+        try:
+            yield progress
+        finally:
+            ended.set()
+            lines.join()
+
+
+def _write_lines(progress: Progress, ended: threading.Event) -> None:
+    while not ended.wait(EVERY):
+        progress.console.print(progress.get_renderable())
 
 
 class _CountAndRate(ProgressColumn):

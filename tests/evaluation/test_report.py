@@ -166,6 +166,13 @@ def test_says_never_where_it_never_pays_off() -> None:
     assert "are at most 10.0 % ." in words.replace("%.", "% .")
 
 
+def test_what_certifies_nothing_never_pays_off() -> None:
+    results = run(methods=("RRISE", "Monte Carlo, two-stage"))
+    results["results"][0]["metrics"]["certified_accuracy"] = 0.0
+    assert break_even_sentence(results) == "RRISE certifies nothing here: it never pays off"
+    assert "never queries until RRISE has paid off: it certifies nothing" in words_of(page(results=results))
+
+
 def test_a_figure_it_does_not_know_is_shown_too() -> None:
     extra = figures() | {"mine": figures()["cost"]}
     assert len(re.findall(r"<svg\b", page(figures=extra))) == 7

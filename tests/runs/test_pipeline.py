@@ -18,6 +18,7 @@ from rich.console import Console
 
 import rrise
 from rrise.data.catalogue import load_dataset
+from rrise.errors import RriseError
 from rrise.evaluation.outcomes import RRISE, TWO_STAGE
 from rrise.evaluation.results import Evaluation
 from rrise.files import TEMPORARY
@@ -121,6 +122,22 @@ def test_a_second_run_does_nothing_again(quick_demo: Path) -> None:
     assert stamps() == before
     assert said(console).count("up to date") == 8
     assert evaluation.results == json.loads((quick_demo / RESULTS).read_text())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"base__architecture": "no_such_module:net"},
+        {"base__options": {"classes": 10, "breadth": 3}},
+        {"base__weights": "no-such-file.safetensors"},
+        {"surrogate__architecture": "no_such_module:net"},
+    ],
+)
+def test_what_is_refused_leaves_the_recipe_of_a_finished_run(copied: Path, changes: dict[str, Any]) -> None:
+    before = (copied / "recipe.toml").read_text()
+    with pytest.raises(RriseError):
+        run_quick(copied, **changes)
+    assert (copied / "recipe.toml").read_text() == before
 
 
 def test_classes_may_be_renamed_to_anything(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

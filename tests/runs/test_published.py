@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from rrise.certifiers.surrogate import top_prediction
 from rrise.data.catalogue import load_dataset
-from rrise.errors import FolderError, MismatchError, SettingError
+from rrise.errors import FolderError, MismatchError, RriseError, SettingError
 from rrise.evaluation.evidence_files import read_evidence, write_evidence
 from rrise.models.folder import load_model
 from rrise.runs.pipeline import run_recipe
@@ -91,7 +92,8 @@ def test_a_folder_of_published_results_is_made_again_as_a_whole(published: Path,
         shutil.copytree(published, tmp_path / "results" / name)
     shutil.rmtree(tmp_path / "results" / "second" / "held-out")
     (tmp_path / "results" / "README.md").write_text("mine")
-    told = rebuild(tmp_path / "results", tmp_path / "again")
+    told: list[str] = []
+    rebuild(tmp_path / "results", tmp_path / "again", on_made=told.append)
     assert [Path(line.split(": ")[1]).name for line in told] == ["first", "second"]
     tables = Path("held-out") / "tables" / "main_compute.md"
     for name in ("first", "second"):
@@ -122,7 +124,7 @@ def test_steps_tell_passes_and_times(published: Path) -> None:
 
 
 def test_runs_of_one_seed_and_foreign_folders_are_refused(by_the_paper: Path, tmp_path: Path) -> None:
-    with pytest.raises(MismatchError, match="have seed"):
+    with pytest.raises(MismatchError, match=r"have votes\.seed 100: publish each"):
         publish([by_the_paper, by_the_paper / ".." / "demo"], tmp_path / "twice")
     assert not (tmp_path / "twice").exists()
     (tmp_path / "other").mkdir()
@@ -131,6 +133,56 @@ def test_runs_of_one_seed_and_foreign_folders_are_refused(by_the_paper: Path, tm
         publish([by_the_paper], tmp_path / "other")
     with pytest.raises(FolderError, match="expected published results"):
         rebuild(tmp_path / "other")
+
+
+def test_a_recipe_that_changed_after_the_evaluation_is_refused(by_the_paper: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(by_the_paper, tmp_path / "run"))
+    recipe = run / "recipe.toml"
+    changed = re.sub(r"(\[surrogate\][^\[]*?epochs = )\d+", r"\g<1>7", recipe.read_text())
+    assert changed != recipe.read_text()
+    recipe.write_text(changed)
+    with pytest.raises(MismatchError, match=r"evaluated with surrogate\.epochs \d+, .* now has 7"):
+        publish([run], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_published_is_named(by_the_paper: Path, published: Path, tmp_path: Path) -> None:
+    started = Path(shutil.copytree(by_the_paper, tmp_path / "run"))
+    shutil.rmtree(started / "evaluation")
+    for runs, sentence in (
+        ([started], "not evaluated yet"),
+        ([tmp_path / "nowhere"], "expected a run folder"),
+        ([by_the_paper, by_the_paper], "named twice"),
+    ):
+        with pytest.raises(RriseError, match=sentence):
+            publish(runs, tmp_path / "out")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FolderError, match="is a file"):
+        publish([by_the_paper], tmp_path / "file")
+
+
+def test_no_seed_of_an_earlier_publication_is_lost(
+    by_the_paper: Path, published: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(published, tmp_path / "out"))
+    (out / "seed-100").rename(out / "seed-200")
+    with pytest.raises(FolderError, match="seed-200, which none of the runs has"):
+        publish([by_the_paper], out)
+    assert (out / "seed-200" / "evidence.json").is_file()
+    publish([by_the_paper], Path(shutil.copytree(published, tmp_path / "again")))
+
+
+def test_nothing_is_rebuilt_where_one_folder_is_damaged_or_in_the_way(
+    published: Path, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(published, tmp_path / "results" / name)
+    with pytest.raises(FolderError, match="holds other things"):
+        rebuild(tmp_path / "results" / "first", tmp_path / "results" / "first" / "seed-100")
+    (tmp_path / "results" / "second" / "seed-100" / "reported.parquet").write_bytes(b"damaged")
+    with pytest.raises(FolderError, match=r"reported\.parquet"):
+        rebuild(tmp_path / "results", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 def test_evidence_is_written_the_same_each_time(by_the_paper: Path, tmp_path: Path) -> None:

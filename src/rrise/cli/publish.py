@@ -31,5 +31,4 @@ def rebuild(
     """Make metrics, tables and figures of published results again, from the evidence alone."""
     from rrise.runs.published import rebuild as do
 
-    for line in do(results, out):
-        typer.echo(line)
+    do(results, out, on_made=typer.echo)

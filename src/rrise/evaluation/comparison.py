@@ -147,6 +147,8 @@ def break_even_sentence(results: Json) -> str | None:
     queries = None if theirs is None else break_even_against(results, theirs)
     if ours is None or theirs is None or queries is None:
         return None
+    if not ours["metrics"]["certified_accuracy"]:
+        return f"{ours['method']} certifies nothing here: it never pays off"
     count = ", counted as the paper does" if results["protocol"] == "paper" else ""
     other = name_of(theirs["method"])
     words = f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}"

@@ -130,6 +130,8 @@ def _tiles(results: Json) -> list[tuple[str, str]]:
     if theirs is not None:
         paid_off = break_even_against(results, theirs)
         words = f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
+        if not numbers["certified_accuracy"]:
+            paid_off, words = None, f"queries until {ours['method']} has paid off: it certifies nothing"
         shown.append(("never" if paid_off is None else f"{paid_off:,}", with_rival(words, results)))
     return shown
 

@@ -83,13 +83,10 @@ class Pipeline(Run):
 
     def run(self, until: str | None = None) -> Evaluation | None:
         """Do every step that is not up to date."""
+        self.check(until)
         if self.team.leads:
             write_text(self.folder / RECIPE, self.recipe.to_toml())
             write_json(self.folder / "splits.json", self.data.splits.to_json())
-        if until != "base":
-            self.data.check_held_out()
-            if self.recipe.surrogate.architecture is not None:
-                self.start_of_surrogate(self.recipe.surrogate)
         base = self.base()
         if until == "base":
             return None
@@ -105,6 +102,23 @@ class Pipeline(Run):
         certifier = self.certifier(base, surrogate, votes["calibration"])
         return self.evaluation(base, certifier, surrogate, votes)
 
+    def check(self, until: str | None) -> None:
+        """Refuse what can be refused before anything is written: the folder may hold a finished run."""
+        base, surrogate = self.recipe.base, self.recipe.surrogate
+        if base.weights is not None:
+            weights_checksum(base.weights)
+        else:
+            self._untrained_base()
+        if until != "base":
+            self.data.check_held_out()
+            if surrogate.architecture is not None:
+                self.start_of_surrogate(surrogate)
+
+    def _untrained_base(self) -> tuple[Network, nn.Module]:
+        s = self.recipe.base
+        network = Network.normalised(str(s.architecture), s.options, self.data)
+        return network, network.build(derive_seed(s.seed, "base"), self.data, self.device, "base")
+
     def base(self) -> nn.Module:
         """Train the base classifier, or take it from the weights that the recipe names."""
         s = self.recipe.base
@@ -114,8 +128,7 @@ class Pipeline(Run):
         data = self.data
 
         def make(folder: Path, checkpoint: Checkpoint) -> Json:
-            network = Network.normalised(str(s.architecture), s.options, data)
-            module = network.build(derive_seed(s.seed, "base"), data, self.device, "base")
+            network, module = self._untrained_base()
             with self.training("base", s.epochs) as hooks:
                 history = train_base(
                     module,

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -19,6 +19,7 @@ from rrise.evaluation.tables import build_tables, write_tables
 from rrise.evaluation.writing import drawings_of
 from rrise.files import Json, new_folder, write_bytes, write_text
 from rrise.runs.journal import JOURNAL, read_journal
+from rrise.runs.recipe import read_recipe
 from rrise.runs.steps import RECIPE
 
 METRICS, STEPS = "metrics.json", "steps"
@@ -29,22 +30,28 @@ _STEP_COLUMNS = ("seed", "step", "pieces", "passes", "epochs", "seconds", "hardw
 def publish(runs: Sequence[Path], out: Path) -> list[str]:
     """Put the evidence of evaluated runs of one dataset into `out`, make everything from it, and say so.
 
-    An earlier publication in `out` is replaced; a folder with other things in it is refused.
+    An earlier publication of the same seeds in `out` is replaced; a folder with other things, or with more
+    seeds, is refused, and so is a run whose recipe has changed since its evaluation.
     """
     if not runs:
         raise SettingError("expected at least one run folder to publish")
-    if out.exists() and not (out / METRICS).is_file() and any(out.iterdir()):
-        raise FolderError(f"{out} holds other things than published results: choose another --out")
-    found = {run: read_evidence(run / "evaluation" / "evidence").for_tables() for run in runs}
+    _check_target(out)
+    found = {run: _evidence_of(run).for_tables() for run in runs}
+    if len(found) < len(runs):
+        raise SettingError("expected different run folders to publish: one of them is named twice")
     if len(datasets := sorted({one.about["dataset"] for one in found.values()})) > 1:
         raise MismatchError(f"the runs are of different datasets ({', '.join(datasets)}): publish each alone")
+    parts = {run: f"seed-{evidence.about['seed']}" for run, evidence in found.items()}
+    if lost := sorted({path.name for path in _seeds(out)} - set(parts.values())):
+        raise FolderError(
+            f"{out} has {lost[0]}, which none of the runs has: name its run too, or another --out"
+        )
     with new_folder(out) as folder:
         for run, evidence in found.items():
-            part = folder / f"seed-{evidence.about['seed']}"
+            part = folder / parts[run]
             if part.exists():
-                raise MismatchError(
-                    f"two of the runs have seed {evidence.about['seed']}: publish one of them"
-                )
+                seed = evidence.about["seed"]
+                raise MismatchError(f"two of the runs have votes.seed {seed}: publish each in its own --out")
             part.mkdir()
             write_evidence(part, evidence)
             shutil.copyfile(run / RECIPE, part / RECIPE)
@@ -56,21 +63,54 @@ def publish(runs: Sequence[Path], out: Path) -> list[str]:
     return [f"{count} of {datasets[0]}, {size / 1e6:.1f} MB: {out.resolve()}"]
 
 
-def rebuild(results: Path, out: Path | None = None) -> list[str]:
+def rebuild(
+    results: Path, out: Path | None = None, *, on_made: Callable[[str], object] = lambda _: None
+) -> None:
     """Make metrics, tables and figures again from published evidence, there or in another folder.
 
-    A folder of such folders is rebuilt one by one.
+    A folder of such folders is rebuilt one by one, and `on_made` told of each, once all evidence is readable.
     """
     target = results if out is None else out
     targets = {results: target} if _seeds(results) else {}
     if not targets and results.is_dir():
         targets = {place: target / place.name for place in sorted(results.iterdir()) if _seeds(place)}
     if not targets:
-        raise FolderError(f"expected published results in {results}, but no folder in it has {EVIDENCE}")
+        raise FolderError(f"expected published results in {results}: a folder that rrise publish made")
+    for place, made in targets.items():
+        if made != place:
+            _check_target(made)
+        for part in _seeds(place):
+            read_evidence(part)
     for place, made in targets.items():
         made.mkdir(parents=True, exist_ok=True)
         _make(place, made)
-    return [f"metrics, tables and figures: {made.resolve()}" for made in targets.values()]
+        on_made(f"metrics, tables and figures: {made.resolve()}")
+
+
+def _check_target(out: Path) -> None:
+    """Refuse a file, and a folder that holds other things than published results."""
+    if out.exists() and not out.is_dir():
+        raise FolderError(f"{out} is a file: choose another --out")
+    if out.exists() and not (out / METRICS).is_file() and any(out.iterdir()):
+        raise FolderError(f"{out} holds other things than published results: choose another --out")
+
+
+def _evidence_of(run: Path) -> Evidence:
+    """Return what a run was evaluated on; refuse one that was not, or with other settings than it has now."""
+    if not (run / RECIPE).is_file():
+        raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no {RECIPE}")
+    folder = run / "evaluation" / "evidence"
+    if not (folder / EVIDENCE).is_file():
+        raise FolderError(f"{run} is not evaluated yet: finish it with rrise run")
+    evidence = read_evidence(folder)
+    now = json.loads(json.dumps(read_recipe(run / RECIPE).settings()))
+    for name, value in {**evidence.about["settings"], **evidence.about["seeds"]}.items():
+        if now.get(name) != value:
+            raise MismatchError(
+                f"{run} was evaluated with {name} {value!r}, and its {RECIPE} now has {now.get(name)!r}: "
+                f"call rrise run with the settings that are meant, then publish"
+            )
+    return evidence
 
 
 def _seeds(published: Path) -> list[Path]:
