@@ -30,11 +30,18 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def run(
-    net: nn.Module, checkpoint: Checkpoint | None = None, stop_after: int | None = None, **changes: object
+    net: nn.Module,
+    checkpoint: Checkpoint | None = None,
+    stop_after: int | None = None,
+    told: list[object] | None = None,
+    **changes: object,
 ) -> TrainingHistory:
+    """Train a network; `told` gets what is told of progress, and "epoch" for each epoch told of."""
     inputs, labels = data()
 
     def on_epoch(epoch: int, _: dict[str, float]) -> None:
+        if told is not None:
+            told.append("epoch")
         if epoch == stop_after:
             raise Stop
 
@@ -48,6 +55,7 @@ def run(
         sigma=0.1,
         settings=settings,
         checkpoint=checkpoint,
+        on_progress=None if told is None else told.append,
         on_epoch=on_epoch,
     )
 
@@ -161,40 +169,14 @@ def test_the_rate_warms_up_and_then_follows_a_cosine_to_zero() -> None:
     assert all(later < earlier for earlier, later in pairwise(rates[5:]))
 
 
-def test_progress_counts_epochs_also_after_going_on(tmp_path: Path) -> None:
+def test_progress_begins_before_the_first_epoch_and_counts_also_after_going_on(tmp_path: Path) -> None:
+    first: list[object] = []
     with pytest.raises(Stop):
-        run(seeded(WithDropoutAndNorm), place(tmp_path), 3)
-    inputs, labels = data()
-    told: list[int] = []
-    train_base(
-        seeded(WithDropoutAndNorm),
-        inputs[:250],
-        labels[:250],
-        inputs[250:],
-        labels[250:],
-        sigma=0.1,
-        settings=TrainingSettings(EPOCHS, 0.02, 64),
-        checkpoint=place(tmp_path),
-        on_progress=told.append,
-    )
-    assert told == [3, 1, 1, 1, 1, 1]
-
-
-def test_progress_begins_before_the_first_epoch() -> None:
+        run(seeded(WithDropoutAndNorm), place(tmp_path), 3, first)
+    assert first == [0, 1, "epoch", 1, "epoch", 1, "epoch"]
     told: list[object] = []
-    inputs, labels = data()
-    train_base(
-        seeded(WithDropoutAndNorm),
-        inputs[:250],
-        labels[:250],
-        inputs[250:],
-        labels[250:],
-        sigma=0.1,
-        settings=TrainingSettings(1, 0.02, 64),
-        on_progress=told.append,
-        on_epoch=lambda *_: told.append("epoch"),
-    )
-    assert told == [0, 1, "epoch"]
+    run(seeded(WithDropoutAndNorm), place(tmp_path), told=told)
+    assert [one for one in told if one != "epoch"] == [3, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
