@@ -81,9 +81,10 @@ def text(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def table(columns: Columns, entries: Iterable[Entry]) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+def table(columns: Columns, entries: Iterable[Entry], words: int | None = None) -> str:
+    """Return a Markdown table; the columns after the first so many `words` are numbers, at the right."""
+    left = len(columns) if words is None else words
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * left + "---:|" * (len(columns) - left)]
     for entry in entries:
         lines.append("| " + " | ".join(read(entry) for read in columns.values()) + " |")
     return "\n".join(lines)

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from machine import hardware
+from published import Columns, table
 from rrise.data.benchmarks import BENCHMARKS
 from rrise.files import Json
 from rrise.runs.journal import read_journal
@@ -50,8 +51,8 @@ def timed(name: str, data_root: Path | None) -> Json:
     }
 
 
-def table(measured: dict[str, Json]) -> list[str]:
-    columns = {
+def told(measured: dict[str, Json]) -> str:
+    columns: Columns = {
         "command": lambda row: f"`{row['command']}`",
         "images": lambda row: row["images"],
         "training images": lambda row: f"{row['training_images']:,}",
@@ -60,9 +61,7 @@ def table(measured: dict[str, Json]) -> list[str]:
         "votes (s)": lambda row: f"{row['votes_s']:.0f}",
         "whole run (minutes)": lambda row: f"{row['all_s'] / 60:.1f}",
     }
-    lines = ["| " + " | ".join(columns) + " |", "|---|---|" + "---:|" * (len(columns) - 2)]
-    cells = ([cell(row) for cell in columns.values()] for row in measured.values())
-    return lines + ["| " + " | ".join(row) + " |" for row in cells]
+    return table(columns, measured.values(), words=2)
 
 
 def main() -> None:
@@ -84,7 +83,7 @@ def main() -> None:
         f"torch {machine['torch']}, by `python benchmarks/quick_recipes.py`: each command from the start of "
         "its process to its end, one at a time.\nWhat these runs certify says nothing about the paper.\n"
     )
-    (RESULTS / "quick-cpu.md").write_text("\n".join([head, *table(measured)]) + "\n")
+    (RESULTS / "quick-cpu.md").write_text(f"{head}\n{told(measured)}\n")
 
 
 if __name__ == "__main__":

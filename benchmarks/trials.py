@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from published import Columns, table
 from rrise.evaluation.outcomes import MONTE_CARLO, RRISE
 from rrise.files import Json
 from rrise.runs.journal import read_journal
@@ -68,8 +69,8 @@ def result(folder: Path) -> Json | None:
     }
 
 
-def table(measured: dict[str, Json]) -> list[str]:
-    columns = {
+def told(measured: dict[str, Json]) -> str:
+    columns: Columns = {
         "settings": lambda row: f"`{row['words']}`" if row["words"] else "the recipe",
         "base: epoch kept": lambda row: f"{row['epoch']} of {row['epochs']}",
         "noisy validation error": lambda row: f"{row['noisy_validation_error']:.4f}",
@@ -79,9 +80,7 @@ def table(measured: dict[str, Json]) -> list[str]:
         "average certified radius": lambda row: f"{row['average_certified_radius']:.3f}",
         "training the base (s)": lambda row: f"{row['base_s']:.0f}",
     }
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    cells = ([cell(row) for cell in columns.values()] for row in measured.values())
-    return lines + ["| " + " | ".join(row) + " |" for row in cells]
+    return table(columns, measured.values(), words=1)
 
 
 def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
@@ -96,16 +95,7 @@ def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
         f"The standard error of an accuracy is at most {100 * largest:.1f} points; trials share their test "
         "images.\n"
     )
-    (RESULTS / f"trials-{name}.md").write_text("\n".join([head, *table(measured)]) + "\n")
-
-
-def check_settings(folder: Path, found: Json, wanted: Json) -> None:
-    """Stop at a folder whose run had other settings than the trial it is named after."""
-    for name, value in found["settings"].items():
-        if value != wanted[name]:
-            sys.exit(
-                f"error: {folder} has {name} {value!r}, and the trial {wanted[name]!r}: name another --out"
-            )
+    (RESULTS / f"trials-{name}.md").write_text(f"{head}\n{told(measured)}\n")
 
 
 def main() -> None:
@@ -141,8 +131,11 @@ def main() -> None:
             profile = words[1] if words[:1] == ["--profile"] else None
             own = parse_changes(words[1:]) if words[:1] == ["--set"] else {}
             recipe = RecipeFile.find(options.name).recipe(profile, {**changes, **own})
-            check_settings(options.out / trial, row, json.loads(json.dumps(recipe.settings())))
-            del row["settings"]
+            if (difference := recipe.difference(row.pop("settings"))) is not None:
+                name, theirs, ours = difference
+                parser.error(
+                    f"the run of {trial} has {name} {theirs!r}, and not {ours!r}: name another --out"
+                )
             measured[trial] = {"words": " ".join(words), **row}
     if not measured:
         parser.error(f"no trial below {options.out} is finished")

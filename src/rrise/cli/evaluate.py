@@ -9,6 +9,7 @@ import typer
 
 from rrise.cli.run import DataRoot, Device, run_steps
 from rrise.errors import FolderError, SettingError
+from rrise.runs.steps import recipe_of
 
 RunFolder = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 
@@ -78,11 +79,3 @@ def report(
     run_steps(str(recipe_of(run)), None, None, run, data_root=data_root)
     if out is not None:
         shutil.copyfile(run / "evaluation" / "report.html", out)
-
-
-def recipe_of(run: Path) -> Path:
-    """Return the recipe of a run folder; any other folder is refused."""
-    recipe = run / "recipe.toml"
-    if not recipe.is_file():
-        raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no recipe.toml")
-    return recipe

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -20,7 +20,7 @@ from rrise.evaluation.writing import drawings_of
 from rrise.files import Json, new_folder, write_bytes, write_text
 from rrise.runs.journal import JOURNAL, read_journal
 from rrise.runs.recipe import read_recipe
-from rrise.runs.steps import RECIPE
+from rrise.runs.steps import RECIPE, recipe_of
 
 METRICS, STEPS = "metrics.json", "steps"
 _COLOURS = 128
@@ -57,7 +57,7 @@ def publish(runs: Sequence[Path], out: Path) -> list[str]:
             shutil.copyfile(run / RECIPE, part / RECIPE)
             if (run / JOURNAL).is_file():
                 shutil.copyfile(run / JOURNAL, part / JOURNAL)
-        _make(folder, folder)
+        _make(_evidence_in(folder), folder)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     return [f"{count} of {datasets[0]}, {size / 1e6:.1f} MB: {out.resolve()}"]
@@ -79,11 +79,10 @@ def rebuild(
     for place, made in targets.items():
         if made != place:
             _check_target(made)
-        for part in _seeds(place):
-            read_evidence(part)
-    for place, made in targets.items():
+    found = {made: _evidence_in(place) for place, made in targets.items()}
+    for made, evidence in found.items():
         made.mkdir(parents=True, exist_ok=True)
-        _make(place, made)
+        _make(evidence, made)
         on_made(f"metrics, tables and figures: {made.resolve()}")
 
 
@@ -97,19 +96,17 @@ def _check_target(out: Path) -> None:
 
 def _evidence_of(run: Path) -> Evidence:
     """Return what a run was evaluated on; refuse one that was not, or with other settings than it has now."""
-    if not (run / RECIPE).is_file():
-        raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no {RECIPE}")
-    folder = run / "evaluation" / "evidence"
+    recipe, folder = recipe_of(run), run / "evaluation" / "evidence"
     if not (folder / EVIDENCE).is_file():
         raise FolderError(f"{run} is not evaluated yet: finish it with rrise run")
     evidence = read_evidence(folder)
-    now = json.loads(json.dumps(read_recipe(run / RECIPE).settings()))
-    for name, value in {**evidence.about["settings"], **evidence.about["seeds"]}.items():
-        if now.get(name) != value:
-            raise MismatchError(
-                f"{run} was evaluated with {name} {value!r}, and its {RECIPE} now has {now.get(name)!r}: "
-                f"call rrise run with the settings that are meant, then publish"
-            )
+    evaluated = {**evidence.about["settings"], **evidence.about["seeds"]}
+    if (difference := read_recipe(recipe).difference(evaluated)) is not None:
+        name, then, now = difference
+        raise MismatchError(
+            f"{run} was evaluated with {name} {then!r}, and its {RECIPE} now has {now!r}: "
+            f"call rrise run with the settings that are meant, then publish"
+        )
     return evidence
 
 
@@ -119,9 +116,13 @@ def _seeds(published: Path) -> list[Path]:
     return [path for path in found if (path / RECIPE).is_file()]
 
 
-def _make(source: Path, target: Path) -> None:
-    parts = _seeds(source)
-    evidence = [read_evidence(part) for part in parts]
+def _evidence_in(published: Path) -> dict[Path, Evidence]:
+    return {part: read_evidence(part) for part in _seeds(published)}
+
+
+def _make(found: Mapping[Path, Evidence], target: Path) -> None:
+    """Make everything from the evidence in some folders, one for each seed."""
+    parts, evidence = list(found), list(found.values())
     recipes = [(part / RECIPE).read_text(encoding="utf-8") for part in parts]
     metrics: dict[str, list[Json]] = {}
     for protocol, ones in _by_protocol(evidence).items():

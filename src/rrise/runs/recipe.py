@@ -1,6 +1,7 @@
 """A recipe: everything that determines a run, from the data to the level of the guarantee."""
 
 import copy
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -107,6 +108,12 @@ class Recipe:
         """Return the settings by their full names, such as `base.epochs`."""
         tables = self.tables().items()
         return {f"{name}.{key}": value for name, table in tables for key, value in table.items()}
+
+    def difference(self, stored: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+        """Return the first of some settings, as JSON has them, that is another here: name, theirs, ours."""
+        ours = json.loads(json.dumps(self.settings()))
+        differing = (name for name, value in stored.items() if ours.get(name) != value)
+        return next(((name, stored[name], ours.get(name)) for name in differing), None)
 
     def to_toml(self) -> str:
         """Write the recipe as a run's folder keeps it; it can be run again."""

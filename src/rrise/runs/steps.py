@@ -60,6 +60,14 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
             _clear(folder)
 
 
+def recipe_of(run: Path) -> Path:
+    """Return the recipe of a run folder; any other folder is refused."""
+    recipe = run / RECIPE
+    if not recipe.is_file():
+        raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no {RECIPE}")
+    return recipe
+
+
 def _clear(folder: Path) -> None:
     for path in list(folder.rglob(f"{TEMPORARY}*")):
         remove(path)
