@@ -42,7 +42,7 @@ test: $(VENV)/.installed-dev
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest $(PYTEST)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile $(PYTEST)
 
 test-all: PYTEST = -m 'slow or not slow'
 test-all: test

@@ -15,7 +15,7 @@ from tests.deployment.killed_monitor import inputs_of, top
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("rounds", [12, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [6, pytest.param(150, marks=pytest.mark.slow)])
 def test_killed_again_and_again_nothing_is_lost_or_counted_twice(tmp_path: Path, rounds: int) -> None:
     database = tmp_path / "monitor.db"
     command = [sys.executable, "-m", "tests.deployment.killed_monitor", str(database), str(rounds), "1"]

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import time
 
@@ -10,6 +11,19 @@ import torch
 
 from rrise.models import compiling
 from rrise.models.compiling import Compiled
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_each_is_compiled_however_many_there_are() -> None:
+    """The compiler keeps a count by function, and silently gives up on one it compiled too often."""
+
+    def tripled_after(shift: int) -> Compiled:
+        return Compiled(lambda x: 3 * (x + shift), "tripling")
+
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        answers = [tripled_after(shift)(torch.ones(2)).tolist() for shift in (0, 1)]
+    assert answers == [[3, 3], [6, 6]]
 
 
 def interrupt() -> None:

@@ -230,7 +230,13 @@ pipeline.run_recipe(Path(sys.argv[1]), read_recipe("digits", "quick"), Console(q
 """
 
 
-@pytest.mark.parametrize(("step", "function"), [("base", "train_base"), ("surrogate", "train_surrogate")])
+@pytest.mark.parametrize(
+    ("step", "function"),
+    [
+        ("base", "train_base"),
+        pytest.param("surrogate", "train_surrogate", marks=pytest.mark.slow),
+    ],
+)
 def test_killed_in_a_training_it_goes_on_at_the_epoch(
     quick_demo: Path, copied: Path, step: str, function: str
 ) -> None:

@@ -52,7 +52,7 @@ def test_votes_do_not_depend_on_the_batch_size(n: int) -> None:
     base = build_model("small-convnet", seed=0)
     images = torch.rand(SHARD + 5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     reference = rrise.collect_votes(base, images, sigma=0.5, n=n, seed=7)
-    for batch_size in (1, 37, 100, 4096) if n < 100 else (37, 100, 4096):
+    for batch_size in (1, 37, 100, 4096) if n == 1 else (37, 100, 4096):
         again = rrise.collect_votes(base, images, sigma=0.5, n=n, seed=7, batch_size=batch_size)
         np.testing.assert_array_equal(again, reference)
 

@@ -231,6 +231,7 @@ class TestRay:
         assert _shards(store.storage.folder) == _reference(tmp_path / "reference", 500)
 
     @pytest.mark.usefixtures("ray")
+    @pytest.mark.slow
     def test_what_goes_wrong_in_a_worker_is_said_here(self, tmp_path: Path) -> None:
         from rrise.votes.ray_backend import Cluster, ray_backend
 
