@@ -14,10 +14,12 @@ from rrise.cli.interrupts import to_be_continued
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    """Python's own handlers, whatever these tests were started with: a background job ignores SIGINT."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def stopped_by(number: int) -> None:
