@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -229,40 +227,3 @@ def test_other_inputs_get_other_noise_under_the_same_seed_and_split() -> None:
     plan = {"sigma": 0.25, "n": 100, "input_range": None}
     coins = [np.asarray(rrise.collect_votes(base, points, **plan))[:, 1] for points in (first, second)]
     assert abs(np.corrcoef(coins)[0, 1]) < 4.5 / SHARD**0.5
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda votes: votes[:, ::-1],
-        lambda votes: votes.T,
-        lambda votes: np.sort(votes, axis=1),
-        np.zeros_like,
-        lambda votes: votes.copy(),
-        lambda votes: votes.reshape(-1, 2),
-        lambda votes: votes[:, :1],
-    ],
-)
-def test_votes_that_were_tampered_with_are_of_unknown_origin(change: Callable) -> None:
-    votes = rrise.collect_votes(nn.Linear(2, 2), POINTS[:6], sigma=0.1, n=10)
-    assert getattr(change(votes), "smoothing", None) is None
-    with pytest.raises(ValueError, match="read-only"):
-        votes[0, 0] = 5
-    with pytest.raises(ValueError, match="read-only"):
-        votes[:3] += 1
-    plain = votes.copy()
-    plain += 1
-    assert plain.sum() == votes.sum() + 12
-
-
-def test_votes_remember_their_origin_when_picked_and_forget_it_in_arithmetic() -> None:
-    base = nn.Linear(2, 2)
-    votes = rrise.collect_votes(base, POINTS[:6], sigma=0.1, n=10)
-    assert votes[2:4].smoothing == votes.smoothing
-    assert votes[2:4].stream == votes.stream == (0, "inputs")
-    assert votes[[4, 1]].digests.tolist() == [votes.digests[4].tolist(), votes.digests[1].tolist()]
-    assert votes[[0, 1]].smoothing.base == rrise.fingerprint(base)
-    assert type(votes / 10) is np.ndarray
-    assert type(votes.sum(axis=1)) is np.ndarray
-    assert votes.smoothing.precision == "float32"
-    assert rrise.collect_votes(base.double(), POINTS[:6], sigma=0.1, n=10).smoothing.precision == "float64"

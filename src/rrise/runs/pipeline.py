@@ -3,9 +3,7 @@
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from rich.console import Console
 from torch import nn
 
@@ -14,7 +12,7 @@ from rrise.certifiers.surrogate import Certifier, calibrate
 from rrise.data.augmentation import Augmentation
 from rrise.errors import SettingError, did_you_mean
 from rrise.evaluation.results import Evaluation
-from rrise.files import Json, sha256_of_json, write_json, write_text
+from rrise.files import Json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
 from rrise.models.folder import load_model
 from rrise.runs.choices import SurrogateChoice
@@ -30,7 +28,7 @@ from rrise.runs.tensorboard import check_tensorboard
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
 from rrise.training.checkpoint import Checkpoint
-from rrise.training.settings import TrainingHistory, TrainingSettings
+from rrise.training.settings import TrainingHistory
 from rrise.training.surrogate import Surrogate, train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
 from rrise.votes.array import Votes
@@ -137,7 +135,7 @@ class Pipeline(Run):
                     data.values("validation"),
                     data.labels("validation"),
                     sigma=s.sigma or 0.0,
-                    settings=_training_settings(s),
+                    settings=s.training,
                     augmentation=Augmentation(s.augmentations) if s.augmentations else None,
                     label_smoothing=s.label_smoothing,
                     checkpoint=checkpoint,
@@ -160,13 +158,13 @@ class Pipeline(Run):
         """Collect the votes of all inputs that train the surrogate, and return those it is trained on."""
         collected = [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
         if self.recipe.targets == self.recipe.votes.train:
-            return _together(collected)
+            return Votes.joined(collected)
         return self.stored_targets(self.recipe.targets)
 
     def stored_targets(self, n: int) -> Votes:
         """Return the first `n` votes of all inputs that train surrogates."""
         splits = self.data.for_surrogate
-        return _together([read_votes(self.folder / "votes" / split, n) for split in splits])
+        return Votes.joined([read_votes(self.folder / "votes" / split, n) for split in splits])
 
     def votes_to_certify(self, base: nn.Module) -> dict[str, Votes]:
         """Return the votes of the calibration and the test inputs, by the names of their stores."""
@@ -267,7 +265,7 @@ class Pipeline(Run):
     ) -> Evaluation:
         """Compare the certifier with every other method on the test inputs, and write the report."""
         own, budget, stored = self.recipe.surrogate, self.recipe.targets, self.recipe.votes.train
-        main = SurrogateChoice(own.strategy, own.objective, budget, _name_of_network(own))
+        main = SurrogateChoice(own.strategy, own.objective, budget, own.network_name)
         wanted = [SurrogateChoice.read(name, budget, stored) for name in self.recipe.evaluation.surrogates]
         more = [choice for choice in dict.fromkeys(wanted) if choice != main]
         candidates = [self.candidate(base, choice) for choice in more]
@@ -287,34 +285,3 @@ class Pipeline(Run):
         votes = self.stored_targets(choice.budget)
         trained = self.surrogate(base, votes, settings, f"surrogates/{choice.variant}")
         return Candidate.of_run(self, choice, trained.network.to(self.device).eval(), trained)
-
-
-def _name_of_network(settings: SurrogateSettings) -> str:
-    """Return a name for a surrogate of another architecture than the base's, and its options."""
-    if settings.architecture is None:
-        return ""
-    name = settings.architecture.replace(":", "-").replace("/", "-")
-    return f"{name}-{sha256_of_json(settings.options)[:6]}" if settings.options else name
-
-
-def _together(parts: list[Votes]) -> Votes:
-    """Return the votes of several sets of inputs as those of one."""
-    if len(parts) == 1:
-        return parts[0]
-    smoothing, digests = parts[0].smoothing, [part.digests for part in parts]
-    assert smoothing is not None
-    counts = np.concatenate([np.asarray(part) for part in parts])
-    return Votes(counts, smoothing, digests=np.concatenate([d for d in digests if d is not None]))
-
-
-def _training_settings(settings: Any) -> TrainingSettings:
-    return TrainingSettings(
-        settings.epochs,
-        settings.learning_rate,
-        settings.batch_size,
-        settings.weight_decay,
-        settings.gradient_clip,
-        settings.warmup_epochs,
-        settings.seed,
-        settings.compile,
-    )

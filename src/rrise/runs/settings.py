@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rrise.errors import SettingError
+from rrise.files import sha256_of_json
 from rrise.runs.choices import Objective, Strategy
+from rrise.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,20 @@ class BaseSettings:
     seed: int = 0
     compile: bool | None = None
 
+    @property
+    def training(self) -> TrainingSettings:
+        """What the training loop is told of them."""
+        return TrainingSettings(
+            self.epochs,
+            self.learning_rate,
+            self.batch_size,
+            self.weight_decay,
+            self.gradient_clip,
+            self.warmup_epochs,
+            self.seed,
+            self.compile,
+        )
+
 
 @dataclass(frozen=True)
 class VoteSettings:
@@ -85,6 +101,14 @@ class SurrogateSettings:
     validation_share: float = 0.1
     seed: int = 0
     compile: bool | None = None
+
+    @property
+    def network_name(self) -> str:
+        """A name for its architecture and options, where they are others than the base classifier's."""
+        if self.architecture is None:
+            return ""
+        name = self.architecture.replace(":", "-").replace("/", "-")
+        return f"{name}-{sha256_of_json(self.options)[:6]}" if self.options else name
 
 
 @dataclass(frozen=True)

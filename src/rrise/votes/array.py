@@ -1,5 +1,6 @@
 """Votes as an array that remembers where it comes from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -77,6 +78,20 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         votes.digests = None if digests is None else digest_array(digests)
         votes.flags.writeable = False
         return votes
+
+    @classmethod
+    def joined(cls, parts: Sequence["Votes"]) -> "Votes":
+        """Return the votes of several sets of inputs, all of one smoothed classifier, as those of one set."""
+        if len(parts) == 1:
+            return parts[0]
+        origins = [part.smoothing for part in parts if part.smoothing is not None]
+        if len(origins) < len(parts):
+            raise InputError("expected votes of known origin to join; some are plain counts")
+        for other in origins[1:]:
+            origins[0].check_same(other, "the first votes", "others to join with them")
+        known = [part.digests for part in parts if part.digests is not None]
+        digests = np.concatenate(known) if len(known) == len(parts) else None
+        return cls(np.concatenate([np.asarray(part) for part in parts]), origins[0], digests=digests)
 
     def __array_finalize__(self, source: Any) -> None:
         self.smoothing, self.stream, self.digests = None, None, None
