@@ -88,12 +88,13 @@ def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
     machines = {f"{row['date']} on {row['hardware']}, torch {row['torch']}" for row in measured.values()}
     right = ((row["surrogate_accuracy"], row["test_inputs"]) for row in measured.values())
     largest = max((share * (1 - share) / inputs) ** 0.5 for share, inputs in right)
+    sizes = " or ".join(f"{inputs:,}" for inputs in sorted({row["test_inputs"] for row in measured.values()}))
     head = (
         f"# {name}: what else was tried\n\n"
         f"Measured {'; '.join(sorted(machines))}, by `python benchmarks/trials.py {name}`: one run each of "
         f"`rrise run {' '.join([name, *changes])}` and the settings named here.\n"
-        f"The standard error of an accuracy is at most {100 * largest:.1f} points; trials share their test "
-        "images.\n"
+        f"On {sizes} test images, which the trials share; the standard error of an accuracy is at most "
+        f"{100 * largest:.1f} points.\n"
     )
     (RESULTS / f"trials-{name}.md").write_text(f"{head}\n{told(measured)}\n")
 
