@@ -1,5 +1,7 @@
 """Monte Carlo with few votes, drawn from many, is what Monte Carlo with few votes would be."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_certifies_what_freshly_collected_votes_would() -> None:
     found = Rivals(votes_of(p), labels, SIGMA).at(0.05)
     assert len(found) == len(SELECTIONS) * len(BUDGETS)
     rng = np.random.default_rng(1)
-    for selection, n in ((1, BUDGETS[8]), (10, BUDGETS[17]), (50, BUDGETS[29])):
+    for selection, n in ((1, BUDGETS[8]), (10, BUDGETS[17]), (SELECTIONS[19], BUDGETS[29])):
         label = rng.multinomial(selection, p).argmax(axis=1)
         agreeing = rng.multinomial(n, p)[np.arange(len(p)), label]
         bound = clopper_pearson_lower(agreeing, n, 0.05)
@@ -61,6 +63,30 @@ def test_the_cheapest_that_certifies_enough() -> None:
     assert rivals.cheapest(0.1, 1.0, 0.1) is None
     assert rivals.cheapest(0.1, 0.1, 100.0) is None
     assert rivals.cheapest(0.1, 0.0, 0.0) is None
+
+
+@pytest.mark.parametrize("numbers", [SELECTIONS, BUDGETS])
+def test_numbers_of_votes_leave_no_wider_gap_than_a_fifth(numbers: tuple[int, ...]) -> None:
+    assert all(after <= max(before + 1, 1.2 * before) for before, after in pairwise(numbers))
+    assert numbers[0] <= 5
+    assert numbers[-1] >= 1_000
+
+
+def test_is_at_most_about_a_fifth_dearer_than_any_other_number_of_votes() -> None:
+    p, share = skewed(10_000, 3), 0.7
+    labels = p.argmax(axis=1)
+    found = Rivals(votes_of(p), labels, SIGMA).cheapest(0.1, share, 0.1)
+    assert found is not None
+    rng, rows, cheapest = np.random.default_rng(1), np.arange(len(p)), found.passes
+    for selection in range(1, found.passes):
+        label = rng.multinomial(selection, p).argmax(axis=1)
+        right = label == labels
+        for n in range(1, cheapest - selection):
+            bound = clopper_pearson_lower(np.arange(n + 1), n, 0.1)[rng.binomial(n, p[rows, label])]
+            radius = np.where(right, certified_radius(bound, SIGMA), 0).mean()
+            if (right & (bound > 0.5)).mean() >= share and radius >= 0.1:
+                cheapest = selection + n
+    assert found.passes <= 1.2 * cheapest + 1
 
 
 def test_takes_no_more_votes_than_there_are() -> None:

@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 from rrise.statistics import certified_radius, clopper_pearson_lower
 from rrise.votes.array import check_votes, votes_for
 
-SELECTIONS = (1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 200, 300, 500, 1_000, 2_000)
-BUDGETS = tuple(sorted({round(5 * 1.2**step) for step in range(42)}))
-"""Votes of the first and of the second stage that are tried, the latter in steps of a fifth up to 8,819."""
+
+def _steps(first: int, last: int) -> tuple[int, ...]:
+    """Return whole numbers, each the next one or at most a fifth more than the one before."""
+    numbers = [first]
+    while (following := max(numbers[-1] + 1, numbers[-1] * 6 // 5)) <= last:
+        numbers.append(following)
+    return tuple(numbers)
+
+
+SELECTIONS = _steps(1, 2_000)
+BUDGETS = _steps(5, 9_000)
+"""Votes of the first and of the second stage that are tried."""
 DRAWS = 3
 
 
@@ -63,52 +72,58 @@ class Rivals:
         if level not in self._at:
             bounds = {n: clopper_pearson_lower(np.arange(n + 1), n, level) for n in BUDGETS if n <= self._n}
             self._at[level] = [
-                self._certified(selection + n, agreeing, bounds[n])
-                for (selection, n), agreeing in self._drawn.items()
+                self._certified(selection + n, inputs, bounds[n])
+                for (selection, n), inputs in self._drawn.items()
             ]
         return self._at[level]
 
-    def _certified(
-        self, passes: int, drawn: Sequence[NDArray[np.uint16]], bound: NDArray[np.float64]
-    ) -> Rival:
-        """Look up what each number of agreeing votes certifies."""
+    def _certified(self, passes: int, inputs: NDArray[np.int64], bound: NDArray[np.float64]) -> Rival:
+        """Average what each number of agreeing votes certifies over the inputs that have it."""
         issued, radius = bound > 0.5, certified_radius(bound, self._sigma)
-        total = len(drawn) * len(self._labels)
-        return Rival(
-            passes,
-            sum(int(issued[agreeing].sum()) for agreeing in drawn) / total,
-            sum(float(radius[agreeing].sum()) for agreeing in drawn) / total,
-        )
+        total = DRAWS * len(self._labels)
+        return Rival(passes, int(inputs[issued].sum()) / total, float((inputs * radius).sum()) / total)
 
     @cached_property
-    def _drawn(self) -> dict[tuple[int, int], list[NDArray[np.uint16]]]:
-        """Votes that agree in the second stage, of the inputs whose label the first one gets right."""
-        found: dict[tuple[int, int], list[NDArray[np.uint16]]] = {}
+    def _drawn(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        """How many inputs, over all draws, have 0, 1, 2, ... votes that agree in the second stage.
+
+        Of those whose label the first stage gets right; by the votes of both stages.
+        """
+        found: dict[tuple[int, int], NDArray[np.int64]] = {}
         rng = np.random.default_rng(zlib.crc32(np.ascontiguousarray(self._counts).tobytes()))
         for _ in range(DRAWS):
-            for key, agreeing in self._draw(rng):
-                found.setdefault(key, []).append(agreeing.astype(np.uint16))
+            for (selection, n), agreeing in self._draw(rng):
+                inputs = np.bincount(agreeing, minlength=n + 1)
+                found[selection, n] = found.get((selection, n), 0) + inputs
         return found
 
     def _draw(self, rng: np.random.Generator) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
+        order = np.argsort(-self._counts, axis=1, kind="stable")
+        ranked = np.take_along_axis(self._counts, order, axis=1)
+        chosen, votes = np.empty_like(self._counts), votes_for(self._counts, self._labels)
         for selection in SELECTIONS:
             if selection >= self._n:
                 return
-            chosen = _without_replacement(rng, self._counts, selection)
+            np.put_along_axis(chosen, order, _without_replacement(rng, ranked, selection), axis=1)
             right = chosen.argmax(axis=1) == self._labels
-            good = votes_for((self._counts - chosen)[right], self._labels[right])
+            good = (votes - votes_for(chosen, self._labels))[right]
             for n in BUDGETS:
                 if selection + n <= self._n:
                     yield (selection, n), rng.hypergeometric(good, self._n - selection - good, n)
 
 
 def _without_replacement(rng: np.random.Generator, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return the counts of `n` votes of each input, drawn without replacement."""
+    """Return the counts of `n` votes of each input, drawn without replacement.
+
+    Fastest where large counts come first: few votes are then soon drawn.
+    """
     drawn, left = np.zeros_like(counts), np.full(len(counts), n)
     others = counts.sum(axis=1)
     for k in range(counts.shape[1]):
         others = others - counts[:, k]
-        rows = np.flatnonzero((counts[:, k] > 0) & (left > 0))
+        rows = np.flatnonzero(left)
+        if not len(rows):
+            break
         drawn[rows, k] = rng.hypergeometric(counts[rows, k], others[rows], left[rows])
         left[rows] -= drawn[rows, k]
     return drawn
