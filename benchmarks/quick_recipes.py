@@ -76,7 +76,9 @@ def main() -> None:
         row = timed(name, options.generated if is_generated else options.data_root)
         measured[name] = {"images": "generated" if is_generated else "real", **row}
     machine = hardware()
-    (RESULTS / "quick-cpu.json").write_text(json.dumps({"hardware": machine, "recipes": measured}, indent=1))
+    (RESULTS / "quick-cpu.json").write_text(
+        json.dumps({"hardware": machine, "recipes": measured}, indent=1) + "\n"
+    )
     head = (
         f"# Quick profiles on {machine['torch_threads']} threads of {machine['cpu']}\n\n"
         f"Measured {machine['date']} on {machine['cores']} cores, Python {machine['python']}, "

@@ -84,7 +84,7 @@ def told(measured: dict[str, Json]) -> str:
 
 
 def report(name: str, changes: list[str], measured: dict[str, Json]) -> None:
-    (RESULTS / f"trials-{name}.json").write_text(json.dumps(measured, indent=1))
+    (RESULTS / f"trials-{name}.json").write_text(json.dumps(measured, indent=1) + "\n")
     machines = {f"{row['date']} on {row['hardware']}, torch {row['torch']}" for row in measured.values()}
     right = ((row["surrogate_accuracy"], row["test_inputs"]) for row in measured.values())
     largest = max((share * (1 - share) / inputs) ** 0.5 for share, inputs in right)

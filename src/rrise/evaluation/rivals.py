@@ -4,6 +4,7 @@ A surrogate mostly certifies less than Monte Carlo with thousands of votes, so w
 thousands but the votes with which Monte Carlo certifies as much as the surrogate does.
 """
 
+import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -71,17 +72,17 @@ class Rivals:
         """Return what each certifies at `alpha = level`."""
         if level not in self._at:
             bounds = {n: clopper_pearson_lower(np.arange(n + 1), n, level) for n in BUDGETS if n <= self._n}
+            radii = {n: certified_radius(bound, self._sigma) for n, bound in bounds.items()}
+            total = DRAWS * len(self._labels)
             self._at[level] = [
-                self._certified(selection + n, inputs, bounds[n])
+                Rival(
+                    selection + n,
+                    int(inputs[bounds[n] > 0.5].sum()) / total,
+                    float((inputs * radii[n]).sum()) / total,
+                )
                 for (selection, n), inputs in self._drawn.items()
             ]
         return self._at[level]
-
-    def _certified(self, passes: int, inputs: NDArray[np.int64], bound: NDArray[np.float64]) -> Rival:
-        """Average what each number of agreeing votes certifies over the inputs that have it."""
-        issued, radius = bound > 0.5, certified_radius(bound, self._sigma)
-        total = DRAWS * len(self._labels)
-        return Rival(passes, int(inputs[issued].sum()) / total, float((inputs * radius).sum()) / total)
 
     @cached_property
     def _drawn(self) -> dict[tuple[int, int], NDArray[np.int64]]:
@@ -91,19 +92,18 @@ class Rivals:
         """
         found: dict[tuple[int, int], NDArray[np.int64]] = {}
         rng = np.random.default_rng(zlib.crc32(np.ascontiguousarray(self._counts).tobytes()))
-        for _ in range(DRAWS):
-            for (selection, n), agreeing in self._draw(rng):
-                inputs = np.bincount(agreeing, minlength=n + 1)
-                found[selection, n] = found.get((selection, n), 0) + inputs
+        for (selection, n), agreeing in self._draws(rng):
+            inputs = np.bincount(agreeing, minlength=n + 1)
+            found[selection, n] = found.get((selection, n), 0) + inputs
         return found
 
-    def _draw(self, rng: np.random.Generator) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
+    def _draws(self, rng: np.random.Generator) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
         order = np.argsort(-self._counts, axis=1, kind="stable")
         ranked = np.take_along_axis(self._counts, order, axis=1)
         chosen, votes = np.empty_like(self._counts), votes_for(self._counts, self._labels)
-        for selection in SELECTIONS:
+        for _, selection in itertools.product(range(DRAWS), SELECTIONS):
             if selection >= self._n:
-                return
+                continue
             np.put_along_axis(chosen, order, _without_replacement(rng, ranked, selection), axis=1)
             right = chosen.argmax(axis=1) == self._labels
             good = (votes - votes_for(chosen, self._labels))[right]
