@@ -24,9 +24,10 @@ from scipy import ndimage
 
 import rrise
 from machine import hardware
-from rrise.certifiers.surrogate import Certifier, top_prediction
-from rrise.deployment.auditing import verdict
+from rrise.certifiers.surrogate import Certifier
+from rrise.deployment.monitor.auditing import verdict
 from rrise.models.folder import load_model
+from rrise.models.inference import top_prediction
 from rrise.runs.data import RunData
 from rrise.runs.recipe import read_recipe
 from rrise.statistics.martingales import ConformalMartingale

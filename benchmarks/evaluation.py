@@ -17,9 +17,9 @@ import numpy as np
 
 from machine import hardware
 from rrise.certifiers.predictions import Predictions
-from rrise.evaluation.measuring import measure
-from rrise.evaluation.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
-from rrise.evaluation.outcomes import JENSEN_SHANNON, RRISE, Offline, Outcome
+from rrise.evaluation.measure.measurement import measure
+from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
+from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE, Offline, Outcome
 from rrise.votes.array import Smoothing
 from rrise.votes.sequence import StoredVotes
 

@@ -21,8 +21,8 @@ from statsmodels.stats.proportion import proportion_confint
 import rrise
 from machine import best_of, hardware, import_seconds
 from rrise.data.catalogue import load_digits
-from rrise.evaluation.comparison import COMPARED, comparison_rows
-from rrise.evaluation.outcomes import TWO_STAGE
+from rrise.evaluation.measure.outcomes import TWO_STAGE
+from rrise.evaluation.report.comparison import COMPARED, comparison_rows
 from rrise.models.catalogue import build_model
 from rrise.runs import run as run_module
 from rrise.runs.pipeline import run_recipe

@@ -20,7 +20,7 @@ from machine import hardware
 from rrise.data.catalogue import load_dataset
 from rrise.data.sources import Pixels
 from rrise.models.catalogue import build_model
-from rrise.models.evaluation_mode import evaluating
+from rrise.models.evaluating import evaluating
 from rrise.training.base import train_base
 from rrise.training.loop import Task, train
 from rrise.training.objectives import cross_entropy, measurements

@@ -27,14 +27,15 @@ import torch
 import rrise
 from machine import best_of, hardware
 from rrise.certifiers.guarantee import surrogate_guarantee
-from rrise.certifiers.surrogate import Certifier, top_prediction
-from rrise.deployment.calibration_data import CalibrationData, calibration_data
-from rrise.deployment.deployed import Answers
-from rrise.deployment.export import export_certifier
+from rrise.certifiers.surrogate import Certifier
+from rrise.deployment.export.calibration_data import CalibrationData, calibration_data
+from rrise.deployment.export.exporting import export_certifier
+from rrise.deployment.export.runtimes import Form, open_model
 from rrise.deployment.loading import TorchCertifier, load_deployed
-from rrise.deployment.runtimes import Form, open_model
-from rrise.models.evaluation_mode import evaluating
+from rrise.deployment.service.deployed import Answers
+from rrise.models.evaluating import evaluating
 from rrise.models.folder import load_model
+from rrise.models.inference import top_prediction
 from rrise.runs.data import RunData
 from rrise.runs.recipe import read_recipe
 from rrise.statistics import level_text, refit_calibration

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.evaluation import metrics
-from rrise.evaluation.evidence_files import EVIDENCE, read_evidence
-from rrise.evaluation.outcomes import (
+from rrise.evaluation.measure import metrics
+from rrise.evaluation.measure.evidence_files import EVIDENCE, read_evidence
+from rrise.evaluation.measure.outcomes import (
     EARLY_STOPPING,
     INPUT_SPECIFIC,
     JENSEN_SHANNON,
@@ -20,7 +20,7 @@ from rrise.evaluation.outcomes import (
     TWO_STAGE,
     Outcome,
 )
-from rrise.evaluation.paper import paper_numbers
+from rrise.evaluation.tables.paper import paper_numbers
 
 ROOT = Path(__file__).parent.parent
 ORDER = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)

@@ -32,7 +32,7 @@ from published import (
 from reproduction_boundary import boundary
 from reproduction_costs import break_evens, cheapest, equal_quality
 from reproduction_spread import spread
-from rrise.evaluation.outcomes import JENSEN_SHANNON, MONTE_CARLO, RRISE, SURROGATES, TWO_STAGE
+from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, MONTE_CARLO, RRISE, SURROGATES, TWO_STAGE
 from rrise.runs.recipe import read_recipe
 
 PAGE = ROOT / "docs" / "reproduction.md"

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from published import MAIN_LEVEL, ORDER, Columns, Entry, Results, table, text
-from rrise.evaluation import metrics
-from rrise.evaluation.evidence import Evidence
-from rrise.evaluation.outcomes import SURROGATES, Outcome
+from rrise.evaluation.measure import metrics
+from rrise.evaluation.measure.evidence import Evidence
+from rrise.evaluation.measure.outcomes import SURROGATES, Outcome
 from rrise.statistics import certified_radius
 
 

@@ -19,11 +19,11 @@ from published import (
     table,
     text,
 )
-from rrise.evaluation import costs
-from rrise.evaluation.evidence import Evidence
-from rrise.evaluation.methods import surrogate_outcomes
-from rrise.evaluation.outcomes import RRISE
-from rrise.evaluation.rivals import Rivals
+from rrise.evaluation.measure import costs
+from rrise.evaluation.measure.equal_monte_carlo import Rivals
+from rrise.evaluation.measure.evidence import Evidence
+from rrise.evaluation.measure.methods import surrogate_outcomes
+from rrise.evaluation.measure.outcomes import RRISE
 
 BREAK_EVENS = {
     "Baseline 1 n10000": "RRISE BE vs B1",

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from published import HEAD, quality
-from rrise.evaluation.evidence import Evidence
-from rrise.evaluation.methods import surrogate_outcomes
+from rrise.evaluation.measure.evidence import Evidence
+from rrise.evaluation.measure.methods import surrogate_outcomes
 
 RESAMPLED = 200
 

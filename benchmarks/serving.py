@@ -34,8 +34,8 @@ PATH = "/v1/certify"
 
 def serve_rrise(folder: str, port: int) -> None:
     from rrise.deployment.loading import load_deployed
-    from rrise.deployment.running import run_service
-    from rrise.deployment.service import create_app
+    from rrise.deployment.service.app import create_app
+    from rrise.deployment.service.running import run_service
 
     run_service(create_app(load_deployed(folder)), host="127.0.0.1", port=port, on_start=lambda _: None)
 
@@ -51,8 +51,8 @@ def serve_bare(folder: str, port: int) -> None:
     from fastapi import FastAPI, Request
 
     import rrise
-    from rrise.deployment.running import prepare_process
-    from rrise.deployment.service_settings import ServiceSettings
+    from rrise.deployment.service.running import prepare_process
+    from rrise.deployment.service.settings import ServiceSettings
 
     network, settings = rrise.load_certifier(folder).network.eval(), ServiceSettings()
     waiting: asyncio.Queue[tuple[np.ndarray, asyncio.Future[int]]] = asyncio.Queue()

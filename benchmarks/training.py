@@ -27,7 +27,7 @@ from rrise.models.catalogue import build_model
 from rrise.training.base import Labelled, base_task
 from rrise.training.loop import train
 from rrise.training.settings import TrainingSettings
-from rrise.training.surrogate import train_surrogate
+from rrise.training.surrogate_training import train_surrogate
 from rrise.training.team import Team
 
 RESULTS = Path(__file__).parent / "results"

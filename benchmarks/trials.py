@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from published import Columns, table
-from rrise.evaluation.outcomes import MONTE_CARLO, RRISE
+from rrise.evaluation.measure.outcomes import MONTE_CARLO, RRISE
 from rrise.files import Json
 from rrise.runs.journal import read_journal
 from rrise.runs.recipe import RecipeFile, parse_changes

@@ -30,7 +30,7 @@ from torch import nn
 
 from machine import best_of, hardware, import_seconds
 from rrise.models.catalogue import build_model
-from rrise.models.evaluation_mode import evaluating
+from rrise.models.evaluating import evaluating
 from rrise.models.precision import PRECISIONS, matrix_products
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs, ShardInputs

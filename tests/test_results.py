@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rrise.evaluation.evidence_files import EVIDENCE
-from rrise.evaluation.paper import paper_numbers
-from rrise.runs.published import rebuild
+from rrise.evaluation.measure.evidence_files import EVIDENCE
+from rrise.evaluation.tables.paper import paper_numbers
+from rrise.runs.published_results import rebuild
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = sorted({path.parent.parent for path in (ROOT / "results").glob(f"*/*/{EVIDENCE}")})

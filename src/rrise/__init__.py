@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rrise.statistics import clopper_pearson_upper as clopper_pearson_upper
     from rrise.statistics import conformal_rank as conformal_rank
     from rrise.training.surrogate import Surrogate as Surrogate
-    from rrise.training.surrogate import train_surrogate as train_surrogate
+    from rrise.training.surrogate_training import train_surrogate as train_surrogate
     from rrise.votes.array import Votes as Votes
     from rrise.votes.collect import collect_votes as collect_votes
     from rrise.votes.live import LiveVotes as LiveVotes
@@ -69,7 +69,7 @@ _HOMES = {
     "monte_carlo_certificates": "rrise.certifiers.monte_carlo",
     "read_sequence": "rrise.votes.reading",
     "read_votes": "rrise.votes.reading",
-    "train_surrogate": "rrise.training.surrogate",
+    "train_surrogate": "rrise.training.surrogate_training",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rrise.evaluation.outcomes import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE
+from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def images_certifier(image_certifier: tuple[Certifier, nn.Module]) -> Certifier:
 def client(images_certifier: Certifier) -> "Iterator[TestClient]":
     from fastapi.testclient import TestClient
 
-    from rrise.deployment.service import create_app
+    from rrise.deployment.service.app import create_app
 
     from .serving import deployed_of
 

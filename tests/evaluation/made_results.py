@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rrise.evaluation.table_values import Table
-from rrise.evaluation.tables import build_tables
+from rrise.evaluation.tables.tables import build_tables
+from rrise.evaluation.tables.values import Table
 
 LEVELS = ("0.25", "0.1")
 VARIANTS = {

@@ -11,9 +11,12 @@ import torch
 from torch import nn
 
 from rrise.models.catalogue import build_model
-from rrise.models.evaluation_mode import check_is_function, evaluating, logits_of, uncompiled
+from rrise.models.checks import check_is_function
+from rrise.models.evaluating import evaluating
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import features_before, find_head
+from rrise.models.inspection import uncompiled
+from rrise.models.logits import logits_of
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 
 

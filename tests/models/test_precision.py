@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from rrise.models.inference import class_probabilities
 from rrise.models.precision import matrix_products
-from rrise.training.surrogate import surrogate_probabilities
 
 
 def current() -> str:
@@ -70,7 +70,7 @@ def test_a_surrogate_computes_float32_in_full_whatever_is_switched_on() -> None:
     before = switch.fp32_precision
     switch.fp32_precision = "bf16"
     try:
-        surrogate_probabilities(Looks(), torch.rand(3, 2), 2)
+        class_probabilities(Looks(), torch.rand(3, 2), 2)
     finally:
         switch.fp32_precision = before
     assert set(seen) == {"ieee"}

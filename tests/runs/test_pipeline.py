@@ -19,8 +19,8 @@ from rich.console import Console
 import rrise
 from rrise.data.catalogue import load_dataset
 from rrise.errors import RriseError
-from rrise.evaluation.outcomes import RRISE, TWO_STAGE
-from rrise.evaluation.results import Evaluation
+from rrise.evaluation.measure.outcomes import RRISE, TWO_STAGE
+from rrise.evaluation.measure.results import Evaluation
 from rrise.files import TEMPORARY
 from rrise.models.folder import load_model
 from rrise.runs.data import RunData

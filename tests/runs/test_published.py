@@ -8,13 +8,14 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from rrise.certifiers.surrogate import top_prediction
 from rrise.data.catalogue import load_dataset
 from rrise.errors import FolderError, MismatchError, RriseError, SettingError
-from rrise.evaluation.evidence_files import read_evidence, write_evidence
+from rrise.evaluation.measure.evidence_files import read_evidence, write_evidence
 from rrise.models.folder import load_model
+from rrise.models.inference import top_prediction
 from rrise.runs.pipeline import run_recipe
-from rrise.runs.published import publish, rebuild
+from rrise.runs.published_results import rebuild
+from rrise.runs.publishing import publish
 from rrise.runs.recipe import read_recipe
 
 

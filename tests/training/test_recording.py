@@ -11,7 +11,7 @@ from rrise.training.base import train_base
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.recording import RecordedStep, is_recordable
 from rrise.training.settings import TrainingHistory, TrainingSettings
-from rrise.training.surrogate import train_surrogate
+from rrise.training.surrogate_training import train_surrogate
 from tests.training.networks import TwoLayers, WithDropoutAndNorm
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="records steps on a CUDA GPU only")

@@ -8,7 +8,7 @@ from torch import nn
 from rrise.certifiers.certificates import Certificates
 from rrise.data.inputs import InputRange
 from rrise.errors import InputError, MismatchError
-from rrise.models.evaluation_mode import check_module
+from rrise.models.checks import check_module
 from rrise.votes.array import Smoothing, Votes, check_same_inputs
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.live import LiveVotes

@@ -6,32 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.errors import InputError, MismatchError, RriseError, SettingError
-from rrise.models.evaluation_mode import (
-    check_is_function,
-    check_module,
-    evaluating,
-    logits_of,
-    precision_name,
-    precision_of,
-    uncompiled,
-)
+from rrise.models.checks import check_is_function, check_module
+from rrise.models.evaluating import evaluating
 from rrise.models.export import NotAProgramError, write_program
+from rrise.models.inference import BATCH_SIZE, top_prediction
+from rrise.models.inspection import precision_name, precision_of, uncompiled
+from rrise.models.logits import logits_of
 from rrise.models.precision import identity_at
 from rrise.models.program import Program
 from rrise.statistics import Calibration, CalibrationEvidence, Level, check_sigma, fit_calibration, level_text
-from rrise.training.surrogate import Surrogate, surrogate_probabilities
+from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes, votes_for
-
-BATCH_SIZE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,23 +205,6 @@ def _module_of(
     if not same_type or not torch.allclose(got, expected, rtol=1e-4, atol=1e-5, equal_nan=True):
         raise NotAProgramError("its graph does not compute what the module computes")
     return module
-
-
-def top_prediction(
-    network: nn.Module, inputs: torch.Tensor, batch_size: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the class and the top probability of a surrogate, rounded to what a float32 holds.
-
-    NaN is an error naming the input.
-    """
-    if len(inputs) == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
-    probabilities = surrogate_probabilities(network, inputs, batch_size)
-    broken = np.isnan(probabilities).any(axis=1)
-    if broken.any():
-        raise InputError(f"the surrogate returned NaN for input {int(broken.argmax())}")
-    top = probabilities.max(axis=1).astype(np.float32)
-    return probabilities.argmax(axis=1), top.astype(np.float64)
 
 
 def _common_smoothing(

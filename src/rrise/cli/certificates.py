@@ -27,7 +27,7 @@ def certificates(
     ] = None,
 ) -> None:
     """Show or export the certificates of every test input by every method."""
-    from rrise.evaluation.stored_certificates import StoredCertificates, check_ending, write_rows
+    from rrise.evaluation.query.stored_certificates import StoredCertificates, check_ending, write_rows
 
     if out is not None:
         check_ending(out)

@@ -14,7 +14,7 @@ def compare(
     paper: Annotated[bool, typer.Option("--paper", help="Put the paper's numbers beside ours.")] = False,
 ) -> None:
     """Tables and figures over several runs: mean and standard deviation over seeds, a row per dataset."""
-    from rrise.evaluation.across_runs import compare_runs
+    from rrise.evaluation.report.across_runs import compare_runs
 
     console = Console()
     for line in compare_runs(runs, out, paper=paper):

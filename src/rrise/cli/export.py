@@ -36,10 +36,10 @@ def export(
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print("loading torch ...", style="dim")
     from rrise.certifiers.folder import load_certifier
-    from rrise.deployment.calibration_data import calibration_data
-    from rrise.deployment.export import export_certifier, folder_beside
-    from rrise.deployment.exported_card import cost_sentence
-    from rrise.deployment.exported_folder import read_cost
+    from rrise.deployment.export.calibration_data import calibration_data
+    from rrise.deployment.export.card import cost_sentence
+    from rrise.deployment.export.exporting import export_certifier, folder_beside
+    from rrise.deployment.export.folder import read_cost
 
     loaded = load_certifier(certifier)
     data = calibration_data(certifier, loaded, inputs=inputs, votes=votes, data_root=data_root)

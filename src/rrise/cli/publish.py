@@ -15,7 +15,7 @@ def publish(
     out: Annotated[Path, typer.Option(help="Where the results go.", show_default=False)],
 ) -> None:
     """Keep what was found, small: evidence per input, with metrics, tables and figures made from it."""
-    from rrise.runs.published import publish as do
+    from rrise.runs.publishing import publish as do
 
     for line in do(runs, out):
         typer.echo(line)
@@ -29,6 +29,6 @@ def rebuild(
     out: Annotated[Path | None, typer.Option(help="Another folder to write to.", show_default=False)] = None,
 ) -> None:
     """Make metrics, tables and figures of published results again, from the evidence alone."""
-    from rrise.runs.published import rebuild as do
+    from rrise.runs.published_results import rebuild as do
 
     do(results, out, on_made=typer.echo)

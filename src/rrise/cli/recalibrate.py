@@ -25,7 +25,7 @@ def recalibrate(
     ] = None,
 ) -> None:
     """Calibrate a certifier's surrogate again, on the queries that a monitor has audited."""
-    from rrise.deployment.recalibration import recalibrate_folder
+    from rrise.deployment.monitor.recalibration import recalibrate_folder
 
     new = recalibrate_folder(certifier, from_monitor, out, since)
     typer.echo(f"{out}: calibrated on {new.calibration.size} audited queries")

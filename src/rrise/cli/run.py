@@ -12,7 +12,7 @@ from rich.table import Table
 from rrise.cli.interrupts import to_be_continued
 
 if TYPE_CHECKING:
-    from rrise.evaluation.results import Evaluation
+    from rrise.evaluation.measure.results import Evaluation
 
 RecipeName = Annotated[
     str, typer.Argument(help="A TOML file, or a name of `rrise recipes`.", show_default=False)
@@ -89,7 +89,7 @@ def run_steps(
 
 
 def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> None:
-    from rrise.evaluation.comparison import COMPARED, break_even_sentence, comparison_rows
+    from rrise.evaluation.report.comparison import COMPARED, break_even_sentence, comparison_rows
 
     found = evaluation.results
     table = Table(

@@ -51,11 +51,11 @@ def serve(
 ) -> None:
     """Answer certificates over HTTP, with a page for people at /."""
     from rrise.deployment.loading import load_deployed
-    from rrise.deployment.monitor import Monitor
-    from rrise.deployment.running import check_needed, read_token, run_service
-    from rrise.deployment.samples import read_samples
-    from rrise.deployment.service import create_app
-    from rrise.deployment.service_settings import ServiceSettings
+    from rrise.deployment.monitor.monitor import Monitor
+    from rrise.deployment.service.app import create_app
+    from rrise.deployment.service.running import check_needed, read_token, run_service
+    from rrise.deployment.service.samples import read_samples
+    from rrise.deployment.service.settings import ServiceSettings
     from rrise.models.folder import load_base
 
     chosen: dict[str, Any] = {"fraction": audit, "rate": false_alarms, "policy": on_alarm}

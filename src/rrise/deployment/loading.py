@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.folder import load_certifier
-from rrise.certifiers.surrogate import BATCH_SIZE, Certifier
+from rrise.certifiers.surrogate import Certifier
 from rrise.data.inputs import InputRange
-from rrise.deployment.deployed import Answers
-from rrise.deployment.exported import ExportedCertifier
-from rrise.deployment.exported_folder import is_exported, load_exported
-from rrise.training.surrogate import surrogate_probabilities
+from rrise.deployment.export.exported import ExportedCertifier
+from rrise.deployment.export.folder import is_exported, load_exported
+from rrise.deployment.service.deployed import Answers
+from rrise.models.inference import BATCH_SIZE, class_probabilities
 
 
 def load_deployed(folder: str | Path, *, threads: int | None = None) -> "TorchCertifier | ExportedCertifier":
@@ -58,7 +58,7 @@ class TorchCertifier:
             probabilities = np.zeros((0, len(self.class_names)))
         else:
             batch = torch.from_numpy(np.array(inputs, dtype=np.float32))
-            probabilities = surrogate_probabilities(certifier.network, batch, BATCH_SIZE)
+            probabilities = class_probabilities(certifier.network, batch, BATCH_SIZE)
         known = ~np.isnan(probabilities).any(axis=1) & _within(inputs, self.input_range)
         top = np.where(known, probabilities.max(axis=1, initial=0.0), 0.0).astype(np.float32)
         found = Certificates.from_bound(

@@ -12,7 +12,10 @@ import torch
 from torch import nn
 
 from rrise.files import Json
-from rrise.models.evaluation_mode import check_module, evaluating, logits_of, precision_of, uncompiled
+from rrise.models.checks import check_module
+from rrise.models.evaluating import evaluating
+from rrise.models.inspection import precision_of, uncompiled
+from rrise.models.logits import logits_of
 
 _BUILT = "_rrise_built"
 

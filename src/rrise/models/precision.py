@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from rrise.errors import InputError, SettingError
-from rrise.models.evaluation_mode import check_module, device_of, precision_name, uncompiled
+from rrise.models.checks import check_module
 from rrise.models.fingerprint import fingerprint_in_use
+from rrise.models.inspection import device_of, precision_name, uncompiled
 
 PRECISIONS = {
     "float32": torch.float32,

@@ -9,19 +9,22 @@ from torch import nn
 
 from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.surrogate import Certifier
-from rrise.evaluation.evidence import Evidence, rounded_down
-from rrise.evaluation.evidence_files import write_evidence
-from rrise.evaluation.methods import SurrogateEvidence, voting_outcomes
-from rrise.evaluation.outcomes import METHODS, SURROGATES, Offline, Outcome
-from rrise.evaluation.results import RESULTS, Evaluation, Shown
-from rrise.evaluation.writing import write_evaluation
+from rrise.evaluation.measure.evidence import Evidence, rounded_down
+from rrise.evaluation.measure.evidence_files import write_evidence
+from rrise.evaluation.measure.methods import SurrogateEvidence, voting_outcomes
+from rrise.evaluation.measure.outcomes import METHODS, SURROGATES, Offline, Outcome
+from rrise.evaluation.measure.results import RESULTS, Evaluation
+from rrise.evaluation.report.evaluation_folder import write_evaluation
+from rrise.evaluation.report.shown import Shown
 from rrise.files import Json, read_json, sha256_of_file
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import find_head
 from rrise.models.precision import at_precision
-from rrise.runs.choices import SurrogateChoice
-from rrise.runs.evidence import Reported, collect_reported, seconds_per_pass, stored_predictions
+from rrise.runs.predictions import stored_predictions
+from rrise.runs.reported import Reported, collect_reported
 from rrise.runs.run import Run, identity_of
+from rrise.runs.surrogate_choices import SurrogateChoice
+from rrise.runs.timing import seconds_per_pass
 from rrise.statistics import conformal_share, exact_level, level_text, smallest_calibration_size
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes

@@ -10,8 +10,9 @@ from torch import nn
 from rrise.errors import SettingError
 from rrise.files import read_signed_json, sha256_of_file
 from rrise.models.catalogue import TIMM, build_model, takes_normalisation
-from rrise.models.evaluation_mode import evaluating, logits_of
+from rrise.models.evaluating import evaluating
 from rrise.models.folder import CONFIG, WEIGHTS, load_model, save_model
+from rrise.models.logits import logits_of
 from rrise.models.weights import load_tensors, load_weights
 from rrise.runs.data import RunData
 from rrise.runs.settings import BaseSettings

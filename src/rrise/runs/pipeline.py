@@ -11,25 +11,26 @@ from rrise.certifiers.folder import load_certifier
 from rrise.certifiers.surrogate import Certifier, calibrate
 from rrise.data.augmentation import Augmentation
 from rrise.errors import SettingError, did_you_mean
-from rrise.evaluation.results import Evaluation
+from rrise.evaluation.measure.results import Evaluation
 from rrise.files import Json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
 from rrise.models.folder import load_model
-from rrise.runs.choices import SurrogateChoice
 from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
-from rrise.runs.evidence import collect_reported
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
 from rrise.runs.recipe import Recipe
+from rrise.runs.reported import collect_reported
 from rrise.runs.run import Run, identity_of, what_matters
 from rrise.runs.settings import SurrogateSettings
 from rrise.runs.steps import RECIPE, open_run
+from rrise.runs.surrogate_choices import SurrogateChoice
 from rrise.runs.tensorboard import check_tensorboard
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.settings import TrainingHistory
-from rrise.training.surrogate import Surrogate, train_surrogate
+from rrise.training.surrogate import Surrogate
+from rrise.training.surrogate_training import train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
 from rrise.votes.array import Votes
 from rrise.votes.reading import read_votes

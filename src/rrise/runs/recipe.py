@@ -12,7 +12,6 @@ from typing import Any
 
 from rrise._version import __version__
 from rrise.errors import SettingError, did_you_mean
-from rrise.runs.choices import SurrogateChoice
 from rrise.runs.settings import (
     TABLES,
     BaseSettings,
@@ -23,7 +22,8 @@ from rrise.runs.settings import (
     VoteSettings,
     check_numbers,
 )
-from rrise.runs.tables import Tables, change, check_keys, parse_change, read_table, write_tables
+from rrise.runs.surrogate_choices import SurrogateChoice
+from rrise.runs.toml_tables import Tables, change, check_keys, parse_change, read_table, write_tables
 from rrise.statistics import check_budget, check_sigma, conformal_rank, conformal_share
 
 PROFILE = "profile"

@@ -16,7 +16,7 @@ from rrise._version import __version__
 from rrise.data.augmentation import Augmentation
 from rrise.errors import FolderError, RriseError, SettingError
 from rrise.files import Json, read_signed_json
-from rrise.models.evaluation_mode import device_of
+from rrise.models.inspection import device_of
 from rrise.models.precision import at_precision
 from rrise.progress import OnProgress, both, progress_bar
 from rrise.runs.data import RunData

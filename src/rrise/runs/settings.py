@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rrise.errors import SettingError
 from rrise.files import sha256_of_json
-from rrise.runs.choices import Objective, Strategy
+from rrise.runs.surrogate_choices import Objective, Strategy
 from rrise.training.settings import TrainingSettings
 
 

@@ -10,7 +10,9 @@ from rrise.data.augmentation import Augmentation
 from rrise.data.inputs import InputRange, check_input_range
 from rrise.data.pool import Pool
 from rrise.errors import InputError, SettingError
-from rrise.models.evaluation_mode import device_of, evaluating, logits_of, precision_of
+from rrise.models.evaluating import evaluating
+from rrise.models.inspection import device_of, precision_of
+from rrise.models.logits import logits_of
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint

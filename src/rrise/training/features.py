@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from rrise.data.pool import Pool
-from rrise.models.evaluation_mode import device_of
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import features_before
+from rrise.models.inspection import device_of
 from rrise.progress import OnProgress
 
 _BATCH = 128

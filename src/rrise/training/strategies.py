@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from rrise.errors import MismatchError, SettingError, did_you_mean
-from rrise.models.evaluation_mode import check_module, uncompiled
+from rrise.models.checks import check_module
+from rrise.models.inspection import uncompiled
 
 STRATEGIES = ("head", "all", "all-random")
 """`head` trains the last layer of the base classifier alone, `all` every weight of it, and `all-random`

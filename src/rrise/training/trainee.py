@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rrise.models.compiling import Compiled, prefers_channels_last
-from rrise.models.evaluation_mode import device_of
+from rrise.models.inspection import device_of
 from rrise.training.objectives import Objective
 from rrise.training.recording import is_recordable
 from rrise.training.settings import TrainingSettings

@@ -6,7 +6,7 @@ import numpy as np
 from torch import nn
 
 from rrise.data.inputs import InputRange
-from rrise.models.evaluation_mode import check_module
+from rrise.models.checks import check_module
 from rrise.progress import OnProgress
 from rrise.votes.array import Votes, count_answers
 from rrise.votes.engine import VoteEngine

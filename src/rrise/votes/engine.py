@@ -23,15 +23,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.errors import InputError, SettingError, WorkerError
+from rrise.models.checks import check_is_function
 from rrise.models.compiling import prefers_channels_last, take_signals_back, with_own_code
-from rrise.models.evaluation_mode import (
-    check_is_function,
-    device_of,
-    evaluating,
-    logits_of,
-    precision_of,
-    uncompiled,
-)
+from rrise.models.evaluating import evaluating
+from rrise.models.inspection import device_of, precision_of, uncompiled
+from rrise.models.logits import logits_of
 from rrise.models.precision import at_precision, matrix_products, own_copy
 from rrise.progress import OnProgress
 from rrise.votes.inputs import ShardInputs

@@ -8,7 +8,7 @@ from torch import nn
 
 from rrise.data.inputs import InputRange, check_input_range
 from rrise.errors import SettingError
-from rrise.models.evaluation_mode import precision_name
+from rrise.models.inspection import precision_name
 from rrise.models.precision import check_precision, identity_at
 from rrise.seeds import derive_seed
 from rrise.statistics import check_sigma

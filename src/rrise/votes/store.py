@@ -15,7 +15,9 @@ from torch import nn
 
 from rrise.errors import FolderError, MismatchError
 from rrise.files import Json, parse_signed_json, signed_json_bytes
-from rrise.models.evaluation_mode import device_of, evaluating, logits_of
+from rrise.models.evaluating import evaluating
+from rrise.models.inspection import device_of
+from rrise.models.logits import logits_of
 from rrise.progress import OnProgress
 from rrise.votes.array import Smoothing, Votes
 from rrise.votes.engine import Answers, Execution, VoteEngine

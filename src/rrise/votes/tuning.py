@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rrise.models.evaluation_mode import device_of
+from rrise.models.inspection import device_of
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.plan import SHARD, VotePlan

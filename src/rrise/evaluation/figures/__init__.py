@@ -11,7 +11,7 @@ from rrise.evaluation.figures.comparison import (
 )
 from rrise.evaluation.figures.drawing import Drawing, write_figures
 from rrise.evaluation.figures.savings import cost_figure
-from rrise.evaluation.figures.series import main_series, name_of, names_of_main
+from rrise.evaluation.figures.series import main_series
 from rrise.evaluation.figures.summary import summary_figure
 from rrise.files import Json
 
@@ -26,8 +26,6 @@ __all__ = [
     "cost_figure",
     "coverage_figure",
     "main_series",
-    "name_of",
-    "names_of_main",
     "result_figures",
     "summary_figure",
     "write_figures",

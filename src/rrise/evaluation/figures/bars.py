@@ -7,7 +7,7 @@ from typing import Any
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, Spread
 from rrise.evaluation.figures.style import INK
-from rrise.evaluation.numbers import DASH
+from rrise.evaluation.measure.number_text import DASH
 
 Write = Callable[[float], str]
 

@@ -11,8 +11,8 @@ from rrise.errors import InputError
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import datasets_of, spread_of
 from rrise.evaluation.figures.style import BLUE, GREEN, INK, SKY, VERMILLION, figure, legend_below
-from rrise.evaluation.numbers import percent
-from rrise.evaluation.outcomes import RRISE
+from rrise.evaluation.measure.number_text import percent
+from rrise.evaluation.measure.outcomes import RRISE
 from rrise.files import Json
 from rrise.statistics import format_down
 

@@ -11,7 +11,7 @@ from rrise.evaluation.figures.bars import Panel, grouped_bars, lying_bars, value
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, datasets_of, main_series
 from rrise.evaluation.figures.style import figure, legend_below
-from rrise.evaluation.numbers import percent, radius_text
+from rrise.evaluation.measure.number_text import percent, radius_text
 from rrise.files import Json
 
 _PANELS = (

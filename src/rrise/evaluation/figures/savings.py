@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rrise.evaluation import costs
 from rrise.evaluation.figures.bars import Panel, grouped_bars, lying_bars
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, datasets_of, main_series
 from rrise.evaluation.figures.style import INK, PAPER, empty_figure, legend_below
-from rrise.evaluation.numbers import count_text
-from rrise.evaluation.outcomes import JENSEN_SHANNON, RRISE, SURROGATES
+from rrise.evaluation.measure import costs
+from rrise.evaluation.measure.number_text import count_text
+from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE, SURROGATES
 from rrise.files import Json
 
 _PASSES = Panel("mean_passes", "Forward passes per certificate, on average", "", count_text)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rrise.evaluation.outcomes import (
+from rrise.evaluation.measure.outcomes import (
     EARLY_STOPPING,
     INPUT_SPECIFIC,
     JENSEN_SHANNON,

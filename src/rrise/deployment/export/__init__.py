@@ -1,0 +1,1 @@
+"""A certifier in another runtime: the ONNX graph, its calibration and its folder."""

@@ -1,0 +1,98 @@
+"""The card of an exported certifier."""
+
+from rrise._version import __version__
+from rrise.data.inputs import describe_range
+from rrise.deployment.export.exported import Export
+from rrise.deployment.export.runtimes import ONNX_RUNTIME, OPENVINO
+from rrise.files import Json
+from rrise.statistics import format_down, format_up, level_text
+
+_USE = {
+    ONNX_RUNTIME: """import onnxruntime
+
+session = onnxruntime.InferenceSession("certifier.onnx", providers=["CPUExecutionProvider"])
+names = [output.name for output in session.get_outputs()]
+answers = dict(zip(names, session.run(names, {"images": images})))""",
+    OPENVINO: """import openvino
+
+float32 = {"INFERENCE_PRECISION_HINT": "f32"}  # by itself it may choose bfloat16, which was not calibrated
+answers = openvino.Core().compile_model("certifier.onnx", "CPU", float32)({"images": images})""",
+}
+
+
+def card(export: Export, more: Json) -> str:
+    """Return the card in Markdown: what it answers, what it promises, what exporting cost, how to use it."""
+    calibration, guarantee, form = export.calibration, export.guarantee, export.form
+    shape = " x ".join(["batch", *map(str, export.input_shape)])
+    assumed = "\n".join(f"- {sentence}" for sentence in guarantee.assumptions)
+    not_promised = "\n".join(f"- {sentence}" for sentence in guarantee.not_promised)
+    return f"""# RRISE certifier, exported for {form.runtime} as {form.numbers}
+
+`certifier.onnx` takes inputs and answers, in one forward pass, which class they belong to and how far each
+may move (L2) before the smoothed classifier changes its mind; or abstains.
+
+## What is promised
+
+{guarantee.promise}
+
+Assumed:
+
+{assumed}
+
+Not promised:
+
+{not_promised}
+
+## Inputs and outputs
+
+| name | type | |
+|---|---|---|
+| `images` | float32 [{shape}] | values: {describe_range(export.smoothing.input_range)} |
+| `label` | int64 [batch] | the class, also where it abstained |
+| `radius` | float32 [batch] | rounded down; 0 where it abstained |
+| `lower_bound` | float32 [batch] | on the smoothed probability of the class, rounded down |
+| `issued` | bool [batch] | whether a radius is certified |
+| `probabilities` | float32 [batch x {len(export.class_names)}] | the surrogate's own, before calibration |
+
+Classes: {", ".join(export.class_names)}. An input with NaN or a value out of range is not issued a radius.
+
+## Calibration, in this form
+
+| | |
+|---|---|
+| runtime | {form.runtime} {form.version}, {form.numbers}, opset {more["opset"]} |
+| score, offset | {calibration.score}, {format_up(calibration.offset, 6)} |
+| calibration inputs | {calibration.size}, rank {calibration.rank}, {calibration.n} votes each |
+| failure | {level_text(calibration.failure)} |
+| sigma | {export.smoothing.sigma:g} |
+| base classifier (fingerprint) | `{export.smoothing.base}` |
+
+{cost_sentence(more["cost"])}
+
+## Use
+
+```python
+import numpy as np
+
+images = np.zeros(({", ".join(["1", *map(str, export.input_shape)])}), np.float32)
+
+{_USE[form.runtime]}
+```
+
+`rrise.deployment.loading.load_deployed(folder)` checks the folder and the runtime before it answers. Without
+it, run `probe.npz` through the graph and compare: an offset holds for the runtime it was fitted to.
+
+Guarantee `{guarantee.id}`, made with rrise {__version__}.
+"""
+
+
+def cost_sentence(cost: Json) -> str:
+    """Say what calibrating in the exported form, or again, cost in radius."""
+    former = "torch" if "torch" in cost else "former"
+    words = {"torch": "in torch", "former": "with the calibration before"}[former]
+    before, now = cost[former], cost["exported"]
+    return (
+        f"On the calibration inputs the mean radius is {format_down(now['mean_radius'])}, and "
+        f"{format_down(before['mean_radius'])} {words}; {format_down(100 * now['issued_share'], 1)} % "
+        f"are issued, and {format_down(100 * before['issued_share'], 1)} % {words}."
+    )

@@ -1,0 +1,161 @@
+"""An exported certifier: the ONNX graph in its runtime, and everything that was calibrated for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.certifiers.stored_calibration import calibration_to_json
+from rrise.data.inputs import InputRange
+from rrise.deployment.export.bound_table import BoundTable
+from rrise.deployment.export.runtimes import Form, Runner
+from rrise.deployment.service.deployed import Answers
+from rrise.errors import FolderError
+from rrise.files import Json, sha256_of_json
+from rrise.statistics import Calibration, CalibrationEvidence
+from rrise.votes.array import Smoothing
+
+_TOLERANCE = {"fp32": (1e-4, 1e-3), "int8": (1e-3, 0.05)}
+"""How far the probabilities of the probe, and their logarithms, may be from those at export."""
+_SMALLEST = 1e-30
+_GROUPS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Export:
+    """What an export consists of, beside the graph.
+
+    `ranges` says how many inputs chose the ranges of int8, and which; it is None for fp32. `source` says what
+    the calibration inputs are, where they are not simply held-out data.
+    """
+
+    form: Form
+    input_shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    smoothing: Smoothing
+    calibration: Calibration
+    evidence: CalibrationEvidence
+    seen_in_training: int | None
+    ranges: Json | None
+    source: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """A checksum of what the graph was made and calibrated for; the graph carries it."""
+        return sha256_of_json(
+            {
+                "form": self.form.name,
+                "input_shape": list(self.input_shape),
+                "classes": len(self.class_names),
+                "smoothing": self.smoothing.to_json(),
+                "calibration": calibration_to_json(self.calibration),
+            }
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the surrogate in this form."""
+        found = surrogate_guarantee(
+            self.calibration, self.evidence, self.smoothing, self.seen_in_training, self.source
+        )
+        assumed = (
+            f"the exported surrogate runs in {self.form.runtime} as {self.form.numbers}, the form in which "
+            f"it was calibrated."
+        )
+        if self.ranges is not None:
+            assumed += (
+                f" Its int8 ranges come from {self.ranges['inputs']} {self.ranges['from']}, which had no "
+                f"part in fitting the offset."
+            )
+        return replace(
+            found,
+            assumptions=(*found.assumptions, assumed),
+            numbers={**found.numbers, "form": self.form.name, "ranges": self.ranges},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Inputs that are nobody's, and what the exported certifier answered to them when it was exported.
+
+    Averages over parts of the calibration inputs, and noise of the same range: they tell whether a runtime
+    computes what was calibrated.
+    """
+
+    inputs: NDArray[np.float32]
+    expected: Mapping[str, NDArray[np.generic]]
+
+    @staticmethod
+    def inputs_from(calibration_inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the inputs of a probe."""
+        groups = [calibration_inputs[start::_GROUPS] for start in range(_GROUPS)]
+        averages = np.stack([group.mean(axis=0) for group in groups if len(group)])
+        low, high = calibration_inputs.min(), calibration_inputs.max()
+        noise = low + (high - low) * np.random.default_rng(0).random(averages.shape, dtype=np.float32)
+        return np.concatenate([averages, noise.clip(low, high)])
+
+
+class ExportedCertifier:
+    """An exported certifier, loaded: `answer` runs the graph, which holds the calibration too."""
+
+    def __init__(self, export: Export, runner: Runner, probe_inputs: NDArray[np.float32]) -> None:
+        self._runner, self.probe_inputs = runner, probe_inputs
+        self.export = export
+        self.input_shape = export.input_shape
+        self.input_range: InputRange = export.smoothing.input_range
+        self.class_names = export.class_names
+        self.guarantee = export.guarantee
+        self.calibration, self.evidence = export.calibration, export.evidence
+        self.runtime = export.form.name
+
+    def answer(self, inputs: NDArray[np.float32]) -> Answers:
+        """Certify inputs `[n, *input_shape]`; one with NaN, or out of range, is not issued a radius."""
+        if len(inputs) == 0:
+            none = np.zeros(0)
+            shares = np.zeros((0, len(self.class_names)), dtype=np.float32)
+            return Answers(none.astype(np.int64), none, none, none.astype(np.bool_), shares)
+        found = self._runner.run(np.ascontiguousarray(inputs, dtype=np.float32))
+        return Answers(
+            label=found["label"],
+            radius=found["radius"].astype(np.float64),
+            lower_bound=found["lower_bound"].astype(np.float64),
+            issued=found["issued"],
+            probabilities=found["probabilities"],
+        )
+
+    def check(self, probe: Probe, where: object) -> None:
+        """Refuse a graph or runtime that does not compute here what was calibrated.
+
+        Looked at are the probe's probabilities, up to rounding, then labels, bounds and radii, which must
+        follow from these exactly, and an input of NaN, which must not be issued a radius.
+        """
+        expected, answers = probe.expected["probabilities"], self.answer(probe.inputs)
+        if not _close(answers.probabilities, expected, *_TOLERANCE[self.export.form.numbers]):
+            raise FolderError(
+                f"the surrogate in {where} does not compute here, in {self.runtime} "
+                f"{self.export.form.version}, what it was calibrated with: export it again on this machine"
+            )
+        table = BoundTable.of(self.export.calibration, self.export.smoothing.sigma)
+        bound, radius = table.look_up(answers.probabilities.max(axis=1))
+        follows = (
+            np.array_equal(answers.label, answers.probabilities.argmax(axis=1))
+            and np.array_equal(answers.lower_bound, bound)
+            and np.array_equal(answers.radius, radius)
+            and np.array_equal(answers.issued, bound > 0.5)
+        )
+        if not follows:
+            raise FolderError(f"the graph in {where} does not hold the calibration that the folder names")
+        nothing = self.answer(np.full_like(probe.inputs[:1], np.nan))
+        if nothing.issued.any() or nothing.radius.any():
+            raise FolderError(f"{self.runtime} issues radii for inputs of NaN here: {where} is refused")
+
+
+def _close(found: NDArray[Any], expected: NDArray[Any], absolute: float, of_logarithms: float) -> bool:
+    """Tell whether probabilities are those expected; near 1, where radii grow, their logarithms tell more."""
+    if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=absolute):
+        return False
+    here, there = (np.log(np.maximum(values, _SMALLEST)) for values in (found, expected))
+    return np.allclose(here, there, rtol=0, atol=of_logarithms)

@@ -1,0 +1,238 @@
+"""Export: a certifier in another runtime, calibrated again in that form.
+
+The guarantee concerns the numbers that the deployed surrogate returns. Another runtime, and all the more
+another precision, is another surrogate, so its offset is fitted anew, to what it answers for the calibration
+inputs.
+"""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.surrogate import Certifier
+from rrise.data.inputs import as_inputs, input_digests
+from rrise.deployment.export.bound_table import BoundTable
+from rrise.deployment.export.exported import Export, ExportedCertifier, Probe
+from rrise.deployment.export.folder import check_free, load_exported, save_exported
+from rrise.deployment.export.runtimes import ONNX_RUNTIME, OPENVINO, Form, open_model, run_in_batches
+from rrise.errors import InputError, MismatchError, SettingError
+from rrise.files import Json
+from rrise.models.inference import BATCH_SIZE, top_prediction
+from rrise.statistics import refit_calibration
+from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
+
+RANGE_INPUTS = 128
+"""How many inputs choose the ranges of int8."""
+_NEEDED = ("onnx", "onnxscript", "onnxruntime")
+_SPLIT_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Calibration inputs in their order, and how often each class was voted for."""
+
+    inputs: NDArray[np.float32]
+    counts: NDArray[np.int64]
+    n: int
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> "_Held":
+        return _Held(self.inputs[rows], self.counts[rows], self.n)
+
+
+def export_certifier(
+    certifier: Certifier,
+    images: Any,
+    votes: Any,
+    folder: str | Path,
+    *,
+    int8: bool = False,
+    openvino: bool = False,
+    range_inputs: Any = None,
+    allow_seen: bool = False,
+) -> ExportedCertifier:
+    """Write a certifier as an ONNX graph with its calibration inside, fitted anew in that form.
+
+    `images` and `votes` are the certifier's calibration inputs, in their order, and their votes. `int8`
+    quantises the surrogate. Its ranges are chosen on `range_inputs`, which must not be calibration inputs
+    (`allow_seen` if equal inputs occur naturally); without them, on `RANGE_INPUTS` of the calibration inputs,
+    picked at random, which then have no part in fitting the offset. `openvino` calibrates for OpenVINO
+    instead of ONNX Runtime.
+
+    Guarantee: that of `calibrate`, for the exported certifier in its runtime.
+    """
+    form = _form(int8, openvino)
+    _check_installed(form)
+    check_free(Path(folder))
+    from rrise.deployment.export.graph import opset_of, surrogate_graph, with_certificates
+
+    held = _held_out(certifier, images, votes)
+    limits, ranges = certifier.smoothing.input_range, None
+    surrogate = surrogate_graph(certifier.network, _sample(held.inputs))
+    if int8:
+        from rrise.deployment.export.quantisation import quantised
+
+        chosen, held, ranges = _choose_ranges(certifier, held, range_inputs, allow_seen)
+        surrogate = quantised(surrogate, chosen)
+    first = open_model(form, with_certificates(surrogate, limits).SerializeToString())
+    probabilities = run_in_batches(first, held.inputs)["probabilities"]
+    export = _calibrated(certifier, form, held, probabilities, ranges)
+    table = BoundTable.of(export.calibration, certifier.smoothing.sigma)
+    model = with_certificates(surrogate, limits, table, export.identity)
+    content = model.SerializeToString()
+    runner = open_model(form, content)
+    answers = run_in_batches(runner, held.inputs)
+    _check_final(export, probabilities, answers)
+    probe_inputs = Probe.inputs_from(held.inputs)
+    probe = Probe(probe_inputs, dict(runner.run(probe_inputs)))
+    more = {"opset": opset_of(model), "cost": _cost(certifier(held.inputs), answers)}
+    save_exported(Path(folder), export, content, probe, more)
+    return load_exported(Path(folder))
+
+
+def folder_beside(certifier: Path, *, int8: bool = False, openvino: bool = False) -> Path:
+    """Return where an export goes by itself, such as `certifier-onnxruntime-int8`."""
+    return certifier.with_name(f"{certifier.resolve().name}-{_form(int8, openvino).name}")
+
+
+def _form(int8: bool, openvino: bool) -> Form:
+    return Form(OPENVINO if openvino else ONNX_RUNTIME, "int8" if int8 else "fp32")
+
+
+def _check_installed(form: Form) -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise SettingError(f"exporting needs {', '.join(missing)}: pip install 'rrise[onnx]'")
+    form.version  # noqa: B018  a sentence where the runtime is missing
+
+
+def _held_out(certifier: Certifier, images: Any, votes: Any) -> _Held:
+    """Return calibration inputs and votes, refusing any but those the certifier was calibrated on."""
+    smoothing, evidence = certifier.smoothing, certifier.evidence
+    inputs = as_inputs(images, shape=certifier.input_shape, input_range=smoothing.input_range)
+    counts, n = check_votes(votes, len(inputs), len(certifier.class_names))
+    check_same_inputs(votes, input_digests(inputs))
+    if isinstance(votes, Votes) and votes.smoothing is not None:
+        smoothing.check_same(votes.smoothing, "the certifier", "the votes")
+    if (n, len(inputs)) != (certifier.calibration.n, certifier.calibration.size):
+        raise MismatchError(
+            f"the certifier was calibrated on {certifier.calibration.size} inputs with "
+            f"{certifier.calibration.n} votes each, and {len(inputs)} with {n} are given"
+        )
+    label, top = top_prediction(certifier.network, inputs, BATCH_SIZE)
+    same = np.isclose(top, evidence.top_probability, rtol=0, atol=1e-4)
+    same &= votes_for(counts, label) == evidence.agreeing
+    if not same.all():
+        raise MismatchError(
+            f"these are not the inputs and votes that the certifier was calibrated on, or in another order: "
+            f"they differ in {int((~same).sum())} of {len(inputs)} places, first at input "
+            f"{int(np.argmin(same))}"
+        )
+    return _Held(inputs.numpy(), counts, n)
+
+
+def _sample(inputs: NDArray[np.float32]) -> Any:
+    import torch
+
+    return torch.from_numpy(np.concatenate([inputs[:4], inputs[:1]]))
+
+
+def _choose_ranges(
+    certifier: Certifier, held: _Held, range_inputs: Any, allow_seen: bool
+) -> tuple[NDArray[np.float32], _Held, Json]:
+    """Return the inputs that choose the ranges, the calibration inputs that fit the offset, and words."""
+    if range_inputs is None:
+        order = np.random.default_rng(_SPLIT_SEED).permutation(len(held.inputs))
+        ranges, rest = order[:RANGE_INPUTS], np.sort(order[RANGE_INPUTS:])
+        if len(rest) == 0:
+            raise SettingError(
+                f"{len(order)} calibration inputs are too few to choose int8 ranges on {RANGE_INPUTS} of "
+                f"them and fit the offset on the others: pass range_inputs"
+            )
+        words = {"inputs": len(ranges), "from": "of the certifier's calibration inputs"}
+        return held.inputs[ranges], held[rest], words
+    chosen = as_inputs(
+        range_inputs,
+        shape=certifier.input_shape,
+        input_range=certifier.smoothing.input_range,
+        name="range inputs",
+    )
+    if len(chosen) == 0:
+        raise InputError("expected inputs to choose the int8 ranges on, got none")
+    import torch
+
+    calibration = set(input_digests(torch.from_numpy(held.inputs)))
+    common = sum(digest in calibration for digest in input_digests(chosen))
+    if common and not allow_seen:
+        raise MismatchError(
+            f"{common} of {len(chosen)} range inputs are calibration inputs: the offset must be fitted on "
+            f"inputs that had no part in making the surrogate (allow_seen=True if equal inputs occur "
+            f"naturally in this data)"
+        )
+    return chosen.numpy(), held, {"inputs": len(chosen), "from": "inputs apart from the calibration inputs"}
+
+
+def _calibrated(
+    certifier: Certifier, form: Form, held: _Held, probabilities: NDArray[np.float32], ranges: Json | None
+) -> Export:
+    """Fit the offset to what the exported surrogate answers for the calibration inputs."""
+    if np.isnan(probabilities).any():
+        raise InputError(
+            f"the surrogate returns NaN for calibration inputs in {form.name}: it cannot be used"
+        )
+    top = np.minimum(probabilities.max(axis=1).astype(np.float64), 1.0)
+    agreeing = votes_for(held.counts, probabilities.argmax(axis=1))
+    calibration, evidence = refit_calibration(certifier.calibration, top, agreeing)
+    numbers = certifier.guarantee.numbers
+    seen = numbers["calibration_inputs_seen_in_training"]
+    return Export(
+        form=form,
+        input_shape=certifier.input_shape,
+        class_names=certifier.class_names,
+        smoothing=certifier.smoothing,
+        calibration=calibration,
+        evidence=evidence,
+        seen_in_training=None if seen is None else min(int(seen), calibration.size),
+        ranges=ranges,
+        source=numbers.get("calibration_inputs_are"),
+    )
+
+
+def _check_final(
+    export: Export, probabilities: NDArray[np.float32], answers: dict[str, NDArray[Any]]
+) -> None:
+    """Refuse to ship a graph that computes other numbers than those the offset was fitted to."""
+    exact = export.calibration.lower_bound(export.evidence.top_probability)
+    certified = Certificates.from_bound(
+        answers["label"], exact, sigma=export.smoothing.sigma, guarantee=export.guarantee, passes=1
+    )
+    if not (
+        np.array_equal(answers["probabilities"], probabilities)
+        and np.array_equal(answers["label"], probabilities.argmax(axis=1))
+        and (answers["lower_bound"] <= exact).all()
+        and (answers["radius"] <= certified.radius).all()
+    ):
+        raise MismatchError(
+            f"the graph does not compute in {export.form.name} the numbers that its offset was fitted to: "
+            f"nothing is exported"
+        )
+
+
+def _cost(torch: Certificates, answers: dict[str, NDArray[Any]]) -> Json:
+    """Return what calibrating in the exported form changed, over the calibration inputs of the export."""
+    lost = torch.radius - answers["radius"]
+    return {
+        "calibration_inputs": len(torch),
+        "torch": {"issued_share": float(torch.issued.mean()), "mean_radius": float(torch.radius.mean())},
+        "exported": {
+            "issued_share": float(answers["issued"].mean()),
+            "mean_radius": float(answers["radius"].mean(dtype=np.float64)),
+        },
+        "mean_radius_lost": float(lost.mean()),
+        "largest_radius_lost": float(lost.max()),
+        "labels_changed": int((torch.label != answers["label"]).sum()),
+    }

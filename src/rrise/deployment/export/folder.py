@@ -1,0 +1,200 @@
+"""The folder of an exported certifier: what a service, or any program with the runtime, needs.
+
+certifier.onnx         from images to certificates; float32 in, the calibration inside
+certifier.json         every number and word, and the SHA-256 of every other file and of itself
+calibration.parquet    per calibration input, in the exported form: what the offset was computed from
+probe.npz              inputs, and what the graph answered to them at export
+README.md              the card
+"""
+
+import io
+import logging
+import platform
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rrise._version import __version__
+from rrise.certifiers.guarantee import Guarantee
+from rrise.certifiers.stored_calibration import (
+    calibration_from_json,
+    calibration_to_json,
+    check_calibration,
+    load_evidence,
+    save_evidence,
+)
+from rrise.deployment.export.card import card
+from rrise.deployment.export.exported import Export, ExportedCertifier, Probe
+from rrise.deployment.export.runtimes import Form, open_model
+from rrise.errors import FolderError, RriseError
+from rrise.files import (
+    Json,
+    check_files,
+    checksums,
+    new_folder,
+    read_json,
+    read_signed_json,
+    write_bytes,
+    write_signed_json,
+    write_text,
+)
+from rrise.votes.array import Smoothing
+
+_log = logging.getLogger("rrise.deployment")
+
+FORMAT = 1
+KIND = "rrise exported certifier"
+MODEL = "certifier.onnx"
+MANIFEST = "certifier.json"
+EVIDENCE = "calibration.parquet"
+PROBE = "probe.npz"
+CARD = "README.md"
+
+
+def save_exported(folder: Path, export: Export, content: bytes, probe: Probe, more: Json) -> None:
+    """Write the folder in one step: on any error nothing is left, or the former one stays.
+
+    `more` is what else its manifest says: `opset` and `cost`.
+    """
+    check_free(folder)
+    with new_folder(folder) as new:
+        write_bytes(new / MODEL, content)
+        save_evidence(export.evidence, new / EVIDENCE)
+        _save_probe(probe, new / PROBE)
+        write_text(new / CARD, card(export, more))
+        write_signed_json(new / MANIFEST, {**_manifest(export), **more, "files": checksums(new)})
+
+
+def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertifier:
+    """Open an exported certifier in its runtime, and check that it is whole and computes what it did.
+
+    Checked are every file against its checksum, the offset and the guarantee against the evidence, the graph
+    against the form and the calibration that the folder names, and the answers to the probe.
+    """
+    manifest = _checked_manifest(folder)
+    try:
+        export = _export_from(manifest, folder)
+        check_calibration(export.calibration, export.evidence, folder)
+        stored = Guarantee.from_json(manifest["guarantee"])
+        if (stored.failure, stored.numbers) != (export.guarantee.failure, export.guarantee.numbers):
+            raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
+        probe = _load_probe(folder / PROBE)
+    except RriseError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise FolderError(f"{folder / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
+    if (then := manifest["form"]["version"]) != (now := export.form.version):
+        _log.warning("%s was calibrated in %s %s, and runs in %s", folder, export.form.runtime, then, now)
+    content = (folder / MODEL).read_bytes()
+    if export.identity.encode() not in content:
+        raise FolderError(
+            f"{folder / MODEL} was calibrated in another form, or with other numbers, than "
+            f"{folder / MANIFEST} says ({export.form.name}): an offset holds for the graph and "
+            f"the runtime it was fitted to"
+        )
+    if probe.inputs.shape[1:] != export.input_shape:
+        raise FolderError(f"{folder} contradicts itself: its probe has not the shape of its inputs")
+    exported = ExportedCertifier(export, open_model(export.form, content, threads=threads), probe.inputs)
+    exported.check(probe, folder)
+    return exported
+
+
+def read_cost(folder: Path) -> Json:
+    """Return what calibrating in the exported form cost, as its manifest says."""
+    cost: Json = _checked_manifest(folder)["cost"]
+    return cost
+
+
+def load_graph(folder: Path) -> Any:
+    """Return the ONNX model of an exported certifier."""
+    import onnx
+
+    return onnx.load(folder / MODEL)
+
+
+def is_exported(folder: Path) -> bool:
+    """Tell whether a folder says that it is an exported certifier."""
+    return (folder / MANIFEST).is_file() and read_json(folder / MANIFEST).get("kind") == KIND
+
+
+def check_free(folder: Path) -> None:
+    """Refuse to write where something else is than an exported certifier."""
+    if not folder.exists():
+        return
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if not names or (names <= {MODEL, MANIFEST, EVIDENCE, PROBE, CARD} and is_exported(folder)):
+            return
+    raise FolderError(
+        f"{folder} exists and is not an exported certifier, or holds other files too: choose another name"
+    )
+
+
+def _manifest(export: Export) -> Json:
+    form = export.form
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        "form": {"runtime": form.runtime, "version": form.version, "numbers": form.numbers},
+        "identity": export.identity,
+        "smoothing": export.smoothing.to_json(),
+        "input_shape": list(export.input_shape),
+        "class_names": list(export.class_names),
+        "calibration": calibration_to_json(export.calibration),
+        "ranges": export.ranges,
+        "guarantee": export.guarantee.to_json(),
+        "made_with": {
+            "rrise": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "onnx", "numpy", "scipy")},
+        },
+    }
+
+
+def _export_from(manifest: Json, folder: Path) -> Export:
+    numbers = manifest["guarantee"]["numbers"]
+    seen = numbers["calibration_inputs_seen_in_training"]
+    return Export(
+        form=Form(str(manifest["form"]["runtime"]), str(manifest["form"]["numbers"])),
+        input_shape=tuple(int(size) for size in manifest["input_shape"]),
+        class_names=tuple(str(name) for name in manifest["class_names"]),
+        smoothing=Smoothing.from_json(manifest["smoothing"]),
+        calibration=calibration_from_json(manifest["calibration"]),
+        evidence=load_evidence(folder / EVIDENCE),
+        seen_in_training=None if seen is None else int(seen),
+        ranges=manifest["ranges"],
+        source=numbers.get("calibration_inputs_are"),
+    )
+
+
+def _checked_manifest(folder: Path) -> Json:
+    if (found := read_json(folder / MANIFEST).get("format")) != FORMAT:
+        raise FolderError(
+            f"{folder / MANIFEST} has format {found!r}, and this version of rrise ({__version__}) reads "
+            f"format {FORMAT}"
+        )
+    manifest = read_signed_json(folder / MANIFEST)
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not {MODEL, EVIDENCE, PROBE} <= set(files):
+        raise FolderError(f"{folder / MANIFEST} does not list the files of an exported certifier")
+    check_files(folder, files, MANIFEST)
+    return manifest
+
+
+def _save_probe(probe: Probe, path: Path) -> None:
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = {"inputs": probe.inputs, **probe.expected}
+    np.savez(buffer, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def _load_probe(path: Path) -> Probe:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            content = {name: arrays[name] for name in arrays.files}
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise FolderError(f"{path} is not a readable .npz file ({error}): it is damaged") from None
+    return Probe(content.pop("inputs"), content)

@@ -1,0 +1,1 @@
+"""The monitor: tests of exchangeability, audits, and recalibration from them."""

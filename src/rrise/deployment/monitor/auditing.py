@@ -1,0 +1,107 @@
+"""An audit: the votes of one query, and what they say about its certificate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rrise.data.inputs import InputRange, input_digests
+from rrise.deployment.monitor.store import Audit, Outcome
+from rrise.errors import MismatchError
+from rrise.models.checks import check_module
+from rrise.statistics import Calibration, clopper_pearson_lower, clopper_pearson_upper, score_by_name
+from rrise.votes.array import Smoothing
+from rrise.votes.engine import Execution, VoteEngine
+from rrise.votes.inputs import ShardInputs
+from rrise.votes.plan import VotePlan
+
+BATCH_SIZE = 256
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What votes prove about one certificate.
+
+    Attributes:
+        score: the calibration score, computed as for the calibration inputs.
+        upper_bound: Clopper–Pearson upper bound at `beta` on the smoothed probability of the label.
+        violation: whether a radius was issued on a lower bound above `upper_bound`: except with probability
+            `beta` over the noise, that lower bound is then wrong.
+    """
+
+    score: float
+    upper_bound: float
+    violation: bool
+
+
+def verdict(
+    calibration: Calibration, top_probability: float, agreeing: int, lower_bound: float, issued: bool
+) -> Verdict:
+    """Judge a certificate by `agreeing` out of `calibration.n` votes for its label."""
+    beta = float(calibration.beta)
+    lower = np.atleast_1d(clopper_pearson_lower(agreeing, calibration.n, beta))
+    upper = float(clopper_pearson_upper(agreeing, calibration.n, beta))
+    residual = score_by_name(calibration.score).residual(
+        np.array([top_probability]), lower, calibration.ceiling
+    )
+    return Verdict(float(residual[0]), upper, bool(issued and upper < lower_bound))
+
+
+class Auditor:
+    """Draws the votes of one query after the other, as many as a calibration input has.
+
+    The base classifier is put into evaluation mode for good: other threads may use it at the same time. The
+    noise of an audit is a function of the seed, the audit's number and the input: fresh for each, and the
+    same if an audit is done again after the process was killed.
+    """
+
+    def __init__(
+        self,
+        base: nn.Module,
+        smoothing: Smoothing,
+        calibration: Calibration,
+        input_shape: tuple[int, ...],
+        seed: int,
+    ) -> None:
+        check_module(base, "base classifier")
+        self.calibration = calibration
+        plan = VotePlan(
+            smoothing.sigma, calibration.n, seed, "audit", smoothing.input_range, smoothing.precision
+        )
+        sample = typical_inputs(input_shape, smoothing.input_range)
+        self._engine = VoteEngine(base.eval(), plan, sample, Execution(min(BATCH_SIZE, calibration.n)))
+        if self._engine.smoothing.base != smoothing.base:
+            raise MismatchError(
+                f"this certifier was calibrated for the base classifier {smoothing.base[:12]}, not for "
+                f"{self._engine.smoothing.base[:12]}: audits need the one it belongs to"
+            )
+
+    def audit(self, audit: Audit, go_on: Callable[[], bool] = lambda: True) -> Outcome | None:
+        """Return what the votes of a query say; None if `go_on` said to stop before all were drawn."""
+        agreeing = self._agreeing(audit, go_on)
+        if agreeing is None:
+            return None
+        found = verdict(self.calibration, audit.top_probability, agreeing, audit.lower_bound, audit.issued)
+        return Outcome(audit.number, agreeing, found.score, found.upper_bound, found.violation)
+
+    def _agreeing(self, audit: Audit, go_on: Callable[[], bool]) -> int | None:
+        inputs = torch.from_numpy(np.array(audit.input, dtype=np.float32)[None])
+        shard = ShardInputs(audit.number, inputs, input_digests(inputs)[0].hex())
+        agreeing, n, step = 0, self.calibration.n, self._engine.execution.batch_size
+        for first in range(0, n, step):
+            if not go_on():
+                return None
+            draw = np.arange(first, min(first + step, n))
+            answers: NDArray[np.int64] = self._engine.chosen_answers(shard, draw, np.zeros_like(draw))
+            agreeing += int(np.count_nonzero(answers == audit.label))
+        return agreeing
+
+
+def typical_inputs(shape: tuple[int, ...], input_range: InputRange) -> torch.Tensor:
+    """Return a few inputs of any content, to try a classifier on."""
+    low, high = (-1.0, 1.0) if input_range is None else input_range
+    share = np.random.default_rng(0).random((4, *shape), dtype=np.float32)
+    return torch.from_numpy(np.float32(low) + share * np.float32(high - low))

@@ -1,0 +1,328 @@
+"""The monitor: notices when queries no longer look like the calibration inputs."""
+
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.deployment.monitor.policy import MONTE_CARLO, WARN
+from rrise.deployment.monitor.state import POLICIES, MonitorState, TestState
+from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, MonitorStore, Outcome
+from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, Watched, about, first_tests, smoothing_of
+from rrise.deployment.priority import AUDITING, step_back
+from rrise.deployment.service.deployed import Answers
+from rrise.errors import SettingError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from rrise.deployment.monitor.auditing import Auditor
+
+MOST_PENDING = 200_000
+"""Queries that may wait to be seen by the label-free test."""
+PAUSE = 0.1
+"""Seconds between two commits, in which what comes in is collected."""
+RETRY = 1.0
+"""Seconds until the database is tried again."""
+
+_log = logging.getLogger("rrise.monitor")
+
+
+@dataclass(eq=False)
+class _Work:
+    """What the next transaction holds."""
+
+    tops: list[NDArray[np.float32]] = field(default_factory=list)
+    begun: list[Audit] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    dropped: int = 0
+    missed: int = 0
+
+    def __bool__(self) -> bool:
+        return any(vars(self).values())
+
+
+class Monitor:
+    """Is told of every answer and tests, for as long as it runs, whether the guarantee's assumption holds.
+
+    Two tests compare queries with the calibration inputs: a label-free one on the surrogate's top probability
+    of every query, and, where there is a `base` classifier, one on the calibration score of audited
+    queries. Each query is audited with probability `fraction`, whatever it is: a thread of low priority
+    draws as many votes of it as each calibration input has. At most `max_waiting` queries wait for that; more
+    are dropped and counted.
+
+    Guarantee: while queries and calibration inputs are exchangeable, an alarm is *ever* raised with
+    probability at most `rate`; each test has half of it. An alarm stays.
+
+    `observe` only hands over. One thread bets and writes to the `database`, everything that belongs together
+    in one transaction, and `state` shows what was committed. Errors are logged and counted, and reach nobody.
+    Inputs of audited queries are on disk only if `keep_inputs`; only then are audits that were waiting when
+    the process ended done after a restart. `policy` is for the service to read.
+    """
+
+    def __init__(
+        self,
+        deployed: Watched,
+        database: str | Path,
+        *,
+        base: "nn.Module | None" = None,
+        fraction: float = 0.001,
+        rate: float = 0.01,
+        policy: str = WARN,
+        keep_inputs: bool = False,
+        max_waiting: int = 100,
+    ) -> None:
+        check_settings(fraction, policy, max_waiting, base is not None)
+        self._policy, self._fraction, self._max_waiting = policy, fraction, max_waiting
+        self._store = MonitorStore(
+            database, about(deployed, rate), first_tests(deployed, rate), keep_inputs=keep_inputs
+        )
+        try:
+            self._auditor = None if base is None else _auditor(base, deployed, self._store.seed)
+            self._tests, self._counts = self._store.tests(), self._store.counts()
+            resumed = self._store.waiting(deployed.input_shape) if self._auditor else []
+        except BaseException:
+            self._store.close()
+            raise
+        self._random = np.random.default_rng()
+        self._condition = threading.Condition()
+        self._work, self._pending, self._held, self._busy = _Work(), 0, len(resumed), False
+        self._ending, self._closing, self._hurry = False, False, threading.Event()
+        self._errors, self._last = 0, self._counts["last"]
+        self._to_audit: queue.SimpleQueue[Audit | None] = queue.SimpleQueue()
+        for audit in resumed:
+            self._to_audit.put(audit)
+        self._state = self._snapshot()
+        self._threads = [self._thread(self._write, "rrise-monitor")]
+        if self._auditor is not None:
+            self._threads.append(self._thread(self._audit, "rrise-audits"))
+
+    def observe(self, inputs: NDArray[np.float32], answers: Answers) -> None:
+        """Take note of inputs `[n, ...]` and their answers; returns at once and never fails."""
+        try:
+            self._hand_over(inputs, answers, time.time())
+        except Exception as error:  # whatever it is, requests must be answered
+            self._failed("could not take note of a batch", error)
+
+    def state(self) -> MonitorState:
+        """Return what was committed last; it never changes afterwards."""
+        return self._state
+
+    def flush(self, *, audits: bool = False, timeout: float = 60.0) -> bool:
+        """Wait until all that was observed is committed, and with `audits` until none waits for votes."""
+
+        def settled() -> bool:
+            return not (self._work or self._busy or (audits and self._auditor and self._held))
+
+        self._hurry.set()
+        with self._condition:
+            return self._condition.wait_for(settled, timeout)
+
+    def close(self) -> None:
+        """Commit what was observed and end; an audit that is under way is given up."""
+        with self._condition:
+            if self._ending:
+                return
+            self._ending = True
+        self._to_audit.put(None)
+        for thread in self._threads[1:]:
+            thread.join()
+        with self._condition:
+            self._closing = True
+            self._condition.notify_all()
+        self._hurry.set()
+        self._threads[0].join()
+        self._store.close()
+
+    def __enter__(self) -> "Monitor":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _hand_over(self, inputs: NDArray[np.float32], answers: Answers, now: float) -> None:
+        """Add a batch to the next transaction: all of it, or on an error nothing."""
+        tops = answers.probabilities.max(axis=1)
+        sound = np.isfinite(tops) & (tops >= 0) & (tops <= 1)
+        with self._condition:
+            if self._ending:
+                return
+            full = self._pending + len(tops) > MOST_PENDING
+            seen = tops[sound & (not full)]
+            picked = self._picked(sound & (not full))
+            room = max(0, self._max_waiting - self._held)
+            begun = [
+                _audit_of(inputs, answers, row, self._last + 1 + place, now)
+                for place, row in enumerate(picked[:room])
+            ]
+            self._work.tops.append(seen)
+            self._work.begun += begun
+            self._work.missed += len(tops) - len(seen)
+            self._work.dropped += len(picked) - len(begun)
+            self._pending += len(seen)
+            self._held += len(begun)
+            self._last += len(begun)
+            self._condition.notify_all()
+
+    def _picked(self, among: NDArray[np.bool_]) -> list[int]:
+        """Return the queries of a batch to audit: each with the same probability, whatever it is."""
+        if self._auditor is None:
+            return []
+        rows: list[int] = np.flatnonzero(among & (self._random.random(len(among)) < self._fraction)).tolist()
+        return rows
+
+    def _write(self) -> None:
+        """Commit what comes in, until the monitor is closed and nothing is left."""
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._work or self._closing)
+                work, self._work, self._busy = self._work, _Work(), True
+            while work and not self._settled(work) and not self._closing:
+                self._hurry.wait(RETRY)
+            with self._condition:
+                self._pending -= sum(map(len, work.tops))
+                self._busy = False
+                self._condition.notify_all()
+                if self._closing and not self._work:
+                    return
+            self._hurry.wait(PAUSE)
+            self._hurry.clear()
+
+    def _settled(self, work: _Work) -> bool:
+        """Bet on and store some work; False if the database did not take it and it should be tried again."""
+        try:
+            self._commit(work)
+        except sqlite3.OperationalError as error:  # a full disk, say; observe drops what is too much
+            self._failed("could not write to its database", error)
+            self._state = self._snapshot()
+            return False
+        except Exception as error:  # trying again would not help
+            self._failed("gave up some observations", error)
+            with self._condition:
+                self._held -= len(work.begun)
+                self._work.missed += sum(map(len, work.tops))
+        return True
+
+    def _commit(self, work: _Work) -> None:
+        now, changed = time.time(), {}
+        if work.tops:
+            changed[LABEL_FREE] = self._tests[LABEL_FREE].after(np.concatenate(work.tops), now)
+        if work.outcomes:
+            changed[AUDITS] = self._tests[AUDITS].after([outcome.score for outcome in work.outcomes], now)
+        self._store.commit(
+            changed,
+            begun=work.begun,
+            outcomes=work.outcomes,
+            failed=work.failed,
+            counted={"dropped": work.dropped, "missed": work.missed},
+        )
+        raised = [name for name, test in changed.items() if test.alarm and not self._tests[name].alarm]
+        self._tests = {**self._tests, **changed}
+        for name, amount in (
+            ("dropped", work.dropped),
+            ("missed", work.missed),
+            (WAITING, len(work.begun) - len(work.outcomes) - len(work.failed)),
+            (DONE, len(work.outcomes)),
+            (FAILED, len(work.failed)),
+            ("violations", sum(outcome.violation for outcome in work.outcomes)),
+        ):
+            self._counts[name] += amount
+        self._state = self._snapshot()
+        for audit in work.begun:
+            self._to_audit.put(audit)
+        for name in raised:
+            _log.warning("alarm of the %s test: queries no longer look like the calibration inputs", name)
+        for outcome in work.outcomes:
+            if outcome.violation:
+                _log.warning("audit %d proves the bound of an issued certificate wrong", outcome.number)
+
+    def _audit(self) -> None:
+        """Draw the votes of one query after the other, in the background."""
+        step_back(AUDITING)
+        while (audit := self._to_audit.get()) is not None and self._auditor is not None:
+            outcome = None
+            try:
+                outcome = self._auditor.audit(audit, lambda: not self._ending)
+            except Exception as error:  # the base classifier may raise anything
+                self._failed(f"could not audit query {audit.number}", error)
+                with self._condition:
+                    self._work.failed.append(audit.number)
+            with self._condition:
+                if outcome is not None:
+                    self._work.outcomes.append(outcome)
+                self._held -= 1
+                self._condition.notify_all()
+
+    def _snapshot(self) -> MonitorState:
+        tests, counts = self._tests, self._counts
+        times = [test.alarm_time for test in tests.values() if test.alarm_time is not None]
+        return MonitorState(
+            alarm=bool(times),
+            alarm_time=min(times, default=None),
+            policy=self._policy,
+            queries=tests[LABEL_FREE].martingale.seen,
+            audited=counts[DONE],
+            errors=self._errors,
+            label_free=TestState.of(tests[LABEL_FREE]),
+            audits=None if self._auditor is None else TestState.of(tests[AUDITS]),
+            **{
+                name: counts[name]
+                for name in ("waiting", "dropped", "lost", "failed", "missed", "violations")
+            },
+        )
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._errors += 1
+        with suppress(Exception):
+            _log.error("the monitor %s: %s", what, type(error).__name__)
+
+    def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+def check_settings(fraction: float, policy: str, max_waiting: int, has_base: bool) -> None:
+    """Refuse settings of a monitor that cannot work."""
+    if not 0 <= fraction <= 1:
+        raise SettingError(f"expected the fraction of queries to audit in [0, 1], got {fraction}")
+    if max_waiting < 1:
+        raise SettingError(f"expected max_waiting of at least 1, got {max_waiting}")
+    if policy not in POLICIES:
+        raise SettingError(f"expected a policy out of {', '.join(POLICIES)}; got {policy!r}")
+    if policy == MONTE_CARLO and not has_base:
+        raise SettingError("the policy monte-carlo needs the base classifier: give it, or choose abstain")
+
+
+def _audit_of(inputs: NDArray[np.float32], answers: Answers, row: int, number: int, now: float) -> Audit:
+    return Audit(
+        number=number,
+        time=now,
+        label=int(answers.label[row]),
+        top_probability=float(answers.probabilities[row].max()),
+        lower_bound=float(answers.lower_bound[row]),
+        issued=bool(answers.issued[row]),
+        input=np.array(inputs[row], dtype=np.float32),
+    )
+
+
+def _auditor(base: "nn.Module", deployed: Watched, seed: int) -> "Auditor":
+    from rrise.deployment.monitor.auditing import Auditor
+
+    return Auditor(base, smoothing_of(deployed), deployed.calibration, deployed.input_shape, seed)

@@ -1,0 +1,200 @@
+"""A new certifier of the same surrogate, calibrated on the queries that a monitor has audited."""
+
+import dataclasses
+import math
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.certifiers.guarantee import surrogate_guarantee
+from rrise.certifiers.surrogate import Certifier
+from rrise.deployment.export.bound_table import BoundTable
+from rrise.deployment.export.exported import ExportedCertifier, Probe
+from rrise.deployment.monitor.store import DONE, read_about, readable
+from rrise.deployment.monitor.subject import certifier_identity
+from rrise.errors import FolderError, InputError, MismatchError, SettingError
+from rrise.files import Json
+from rrise.statistics import Calibration, CalibrationEvidence, refit_calibration, smallest_calibration_size
+from rrise.statistics.martingales import ConformalMartingale
+
+CHANGING = 0.01
+"""Probability of refusing queries that are exchangeable among themselves."""
+_REFERENCE = 1 / 3
+"""The share of the audited queries, the first of them, that the others are compared with."""
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedQueries:
+    """Queries whose votes a monitor has drawn, in the order in which they came.
+
+    `about` says of which certifier, `top_probability` is the surrogate's, `agreeing` counts the votes for its
+    class, and `distinct` the inputs that differ. `alarm` is when the monitor raised one, None if never.
+    """
+
+    about: Json
+    time: NDArray[np.float64]
+    top_probability: NDArray[np.float64]
+    agreeing: NDArray[np.int64]
+    score: NDArray[np.float64]
+    distinct: int
+    alarm: float | None
+
+
+def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
+    """Read the audits of queries that came at a time or later; the monitor may be running."""
+    path = Path(database)
+    if not path.is_file():
+        raise FolderError(f"expected the database of a monitor at {path}, but there is none")
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    with readable(path), closing(sqlite3.connect(address, uri=True)) as connection:
+        about = read_about(connection, path)
+        rows = connection.execute(
+            "SELECT time, top_probability, agreeing, score, digest FROM audits "
+            "WHERE status = ? AND time >= ? ORDER BY number",
+            (DONE, since),
+        ).fetchall()
+        (alarm,) = connection.execute("SELECT min(alarm_time) FROM tests").fetchone()
+    time, top, agreeing, score, digest = zip(*rows, strict=True) if rows else ((),) * 5
+    return AuditedQueries(
+        about,
+        np.array(time),
+        np.array(top),
+        np.array(agreeing, dtype=np.int64),
+        np.array(score),
+        len(set(digest)),
+        alarm,
+    )
+
+
+def recalibrate(certifier: Certifier, audited: AuditedQueries) -> Certifier:
+    """Calibrate a certifier's surrogate again, on audited queries, at the levels it had.
+
+    Guarantee: as before, but for inputs exchangeable with the audited queries. These were picked at random
+    among all queries; the promise is void for later queries that are of another kind again, and if which
+    queries are taken, or how many, was chosen by looking at their scores.
+    """
+    calibration, evidence, source = _fitted(certifier, audited)
+    guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source)
+    return dataclasses.replace(certifier, calibration=calibration, evidence=evidence, guarantee=guarantee)
+
+
+def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> ExportedCertifier:
+    """Write an exported certifier with the same surrogate in its graph, calibrated as `recalibrate` does.
+
+    The queries were audited in the exported form, so the guarantee is about that form.
+    """
+    from rrise.deployment.export.folder import load_exported, load_graph, save_exported
+    from rrise.deployment.export.graph import opset_of, with_certificates, without_certificates
+    from rrise.deployment.export.runtimes import open_model
+
+    former = load_exported(folder)
+    calibration, evidence, source = _fitted(former, audited)
+    export = dataclasses.replace(
+        former.export, calibration=calibration, evidence=evidence, seen_in_training=None, source=source
+    )
+    sigma = export.smoothing.sigma
+    table = BoundTable.of(calibration, sigma)
+    surrogate = without_certificates(load_graph(folder))
+    model = with_certificates(surrogate, export.smoothing.input_range, table, export.identity)
+    content = model.SerializeToString()
+    inputs = former.probe_inputs
+    probe = Probe(inputs, dict(open_model(export.form, content).run(inputs)))
+    top = audited.top_probability.astype(np.float32)
+    cost = {
+        "calibration_inputs": len(top),
+        "former": _summary(BoundTable.of(former.calibration, sigma), top),
+        "exported": _summary(table, top),
+    }
+    save_exported(out, export, content, probe, {"opset": opset_of(model), "cost": cost})
+    return load_exported(out)
+
+
+def recalibrate_folder(
+    certifier: str | Path, database: str | Path, out: str | Path, since: str | None = None
+) -> Certifier | ExportedCertifier:
+    """Write the certifier folder `out`: that of `certifier`, calibrated on what a monitor has audited.
+
+    Either may be an exported one. `since` is a time such as `2026-11-15` or `2026-11-15T08:00`, in UTC where
+    it names no zone; after an alarm it must be given.
+    """
+    from rrise.certifiers.folder import load_certifier
+    from rrise.deployment.export.folder import is_exported
+
+    audited = read_audited(database, 0.0 if since is None else _seconds(since))
+    if since is None and audited.alarm is not None:
+        raise SettingError(
+            f"the monitor raised an alarm at {_moment(audited.alarm)}: queries before and after the change "
+            f"do not belong together. Say from when on to take them (--since), by what you know of the change"
+        )
+    if is_exported(Path(certifier)):
+        return recalibrate_exported(Path(certifier), audited, Path(out))
+    new = recalibrate(load_certifier(certifier), audited)
+    new.save(out)
+    return new
+
+
+def _fitted(
+    certifier: Certifier | ExportedCertifier, audited: AuditedQueries
+) -> tuple[Calibration, CalibrationEvidence, str]:
+    """Fit the calibration, and say what its inputs are; refuse queries that cannot carry the promise."""
+    _check_belongs(certifier, audited.about)
+    former = certifier.calibration
+    needed = smallest_calibration_size(former.gamma)
+    if audited.distinct < needed:
+        raise InputError(
+            f"expected at least {needed} different audited queries for a total failure of "
+            f"{float(former.failure):g}, got {audited.distinct} among {len(audited.time)}: wait for more, or "
+            f"audit a larger fraction"
+        )
+    _check_alike(audited)
+    calibration, evidence = refit_calibration(former, audited.top_probability, audited.agreeing)
+    times = f"from {_moment(audited.time.min())} to {_moment(audited.time.max())}"
+    return calibration, evidence, f"queries audited {times}, {audited.distinct} of them different"
+
+
+def _check_alike(audited: AuditedQueries) -> None:
+    """Refuse queries whose scores changed while they came in: later ones would not be like them all."""
+    first = max(1, round(_REFERENCE * len(audited.score)))
+    end, _ = ConformalMartingale.start(audited.score[:first], "real", seed=0).bet(audited.score[first:])
+    if end.largest >= math.log(1 / CHANGING):
+        raise InputError(
+            "the audited queries changed while they came in, so that later ones are not like all of them: "
+            "take them from a later time on (--since)"
+        )
+
+
+def _check_belongs(certifier: Certifier | ExportedCertifier, about: Json) -> None:
+    """Refuse audits of another base classifier, number of votes, or calibrated surrogate."""
+    for what, mine, theirs in (
+        ("base classifier", certifier.guarantee.numbers["base_classifier"], about.get("base_classifier")),
+        ("number of votes", certifier.calibration.n, about.get("votes")),
+        ("calibrated surrogate", certifier_identity(certifier), about.get("certifier")),
+    ):
+        if mine != theirs:
+            raise MismatchError(
+                f"the certifier and the monitor's database do not belong together: {what} "
+                f"{str(mine)[:12]} here, {str(theirs)[:12]} there; a monitor's audits are of the very form "
+                f"that it watched, exported or not"
+            )
+
+
+def _summary(table: BoundTable, top: NDArray[np.float32]) -> Json:
+    bound, radius = table.look_up(top)
+    return {"issued_share": float((bound > 0.5).mean()), "mean_radius": float(radius.mean(dtype=np.float64))}
+
+
+def _seconds(since: str) -> float:
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError:
+        raise SettingError(f"expected a time such as 2026-11-15 or 2026-11-15T08:00, got {since!r}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(float(seconds), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,298 @@
+"""The monitor's database: one SQLite file that a killed process leaves whole.
+
+    about        for which certifier, at which false-alarm rate; the seed of noise and ties
+    tests        the state of both martingales, bit for bit
+    counters     what was dropped or missed
+    audits       a row for each query picked: waiting, done, failed or lost; a checksum of its input, and the
+                 input itself only if asked for
+
+What belongs together is written in one transaction: the row of an audit with the martingale that has bet on
+it, and the rows of new audits with the martingale that has seen their queries. After `kill -9` the file holds
+all transactions that were committed, and nothing of the others; it is in WAL mode, and each commit is synced.
+"""
+
+import fcntl
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.deployment.monitor.state import ExchangeabilityTest, History
+from rrise.errors import FolderError, MismatchError
+from rrise.files import Json
+from rrise.statistics.martingales import ConformalMartingale
+
+FORMAT = 2
+WAITING, DONE, FAILED, LOST = "waiting", "done", "failed", "lost"
+COUNTERS = ("dropped", "missed")
+_MARTINGALE = ("grid", "seed", "calibration", "seen", "largest", "counts", "log_parts")
+_SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE tests (
+    name TEXT PRIMARY KEY, grid TEXT NOT NULL, seed INTEGER NOT NULL, calibration INTEGER NOT NULL,
+    seen INTEGER NOT NULL, largest REAL NOT NULL, counts BLOB NOT NULL, log_parts BLOB NOT NULL,
+    rate REAL NOT NULL, alarm_time REAL, alarm_after INTEGER, history TEXT NOT NULL
+);
+CREATE TABLE audits (
+    number INTEGER PRIMARY KEY, time REAL NOT NULL, label INTEGER NOT NULL, top_probability REAL NOT NULL,
+    lower_bound REAL NOT NULL, issued INTEGER NOT NULL, status TEXT NOT NULL, agreeing INTEGER, score REAL,
+    upper_bound REAL, violation INTEGER, digest TEXT NOT NULL, input BLOB
+);
+CREATE INDEX audits_by_status ON audits (status);
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """A query picked for an audit, with the certificate it got."""
+
+    number: int
+    time: float
+    label: int
+    top_probability: float
+    lower_bound: float
+    issued: bool
+    input: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the votes of an audit say; see `rrise.deployment.monitor.auditing.Verdict`."""
+
+    number: int
+    agreeing: int
+    score: float
+    upper_bound: float
+    violation: bool
+
+
+class MonitorStore:
+    """The database of one running monitor; one thread at a time uses it, and no other process writes.
+
+    `about` is what it must be the database of; one made for something else is refused. `tests` are what a
+    new one begins with.
+    """
+
+    def __init__(
+        self, path: str | Path, about: Json, tests: dict[str, ExchangeabilityTest], *, keep_inputs: bool
+    ) -> None:
+        self.path, self.keep_inputs = Path(path), keep_inputs
+        self._lock = _only_one(self.path)
+        try:
+            with readable(self.path):
+                self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+                self._open(about, tests)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, about: Json, tests: dict[str, ExchangeabilityTest]) -> None:
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables == 0:
+            self._create(about, tests)
+        stored = read_about(self._connection, self.path)
+        for key, value in about.items():
+            if key != "seed" and stored.get(key) != value:
+                raise MismatchError(
+                    f"{self.path} is the database of another monitor: its {key} is {stored.get(key)}, and "
+                    f"here it is {value}; choose another file"
+                )
+        self.seed = int(stored["seed"])
+        with self.transaction() as write:
+            write("UPDATE audits SET status = ? WHERE status = ? AND input IS NULL", (LOST, WAITING))
+
+    def _create(self, about: Json, tests: dict[str, ExchangeabilityTest]) -> None:
+        with self.transaction() as write:
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                write(statement)
+            for key, value in {"format": FORMAT, **about}.items():
+                write("INSERT INTO about VALUES (?, ?)", (key, json.dumps(value)))
+            for name in COUNTERS:
+                write("INSERT INTO counters VALUES (?, 0)", (name,))
+            for name, test in tests.items():
+                _write_test(write, name, test)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Give what executes statements; all of them are committed, or on an error none."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection.execute
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def commit(
+        self,
+        tests: dict[str, ExchangeabilityTest],
+        *,
+        begun: Sequence[Audit] = (),
+        outcomes: Sequence[Outcome] = (),
+        failed: Sequence[int] = (),
+        counted: dict[str, int] | None = None,
+    ) -> None:
+        """Write in one transaction: tests that changed, audits begun and ended, what to add to counters."""
+        with self.transaction() as write:
+            for name, test in tests.items():
+                _write_test(write, name, test)
+            for audit in begun:
+                self._begin(write, audit)
+            for outcome in outcomes:
+                _end(write, outcome)
+            for number in failed:
+                write("UPDATE audits SET status = ? WHERE number = ?", (FAILED, number))
+            for name, value in (counted or {}).items():
+                write("UPDATE counters SET value = value + ? WHERE name = ?", (value, name))
+
+    def _begin(self, write: Any, audit: Audit) -> None:
+        content = audit.input.astype("<f4").tobytes()
+        write(
+            "INSERT INTO audits (number, time, label, top_probability, lower_bound, issued, status, digest, "
+            "input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                audit.number,
+                audit.time,
+                audit.label,
+                audit.top_probability,
+                audit.lower_bound,
+                int(audit.issued),
+                WAITING,
+                hashlib.sha256(content).hexdigest(),
+                content if self.keep_inputs else None,
+            ),
+        )
+
+    def tests(self) -> dict[str, ExchangeabilityTest]:
+        """Return the tests as they were committed last."""
+        found = {}
+        columns = (*_MARTINGALE, "rate", "alarm_time", "alarm_after", "history", "name")
+        for row in self._connection.execute(f"SELECT {', '.join(columns)} FROM tests"):
+            record = dict(zip(columns, row, strict=True))
+            martingale = {name: record[name] for name in _MARTINGALE}
+            history = json.loads(record["history"])
+            found[record["name"]] = ExchangeabilityTest(
+                ConformalMartingale.from_record(martingale),
+                record["rate"],
+                record["alarm_time"],
+                record["alarm_after"],
+                History(history["stride"], tuple((p[0], p[1], p[2]) for p in history["points"])),
+            )
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """Return the counters, how many audits have each status, violations, and the last audit's number."""
+        query = self._connection.execute
+        by_status = dict(query("SELECT status, count(*) FROM audits GROUP BY status").fetchall())
+        violations, last = query("SELECT total(violation), coalesce(max(number), 0) FROM audits").fetchone()
+        return {
+            **dict(query("SELECT name, value FROM counters").fetchall()),
+            **{status: by_status.get(status, 0) for status in (WAITING, DONE, FAILED, LOST)},
+            "violations": int(violations),
+            "last": last,
+        }
+
+    def waiting(self, input_shape: tuple[int, ...]) -> list[Audit]:
+        """Return the audits that wait for their votes, in their order; their inputs were kept."""
+        rows = self._connection.execute(
+            "SELECT number, time, label, top_probability, lower_bound, issued, input FROM audits "
+            "WHERE status = ? AND input IS NOT NULL ORDER BY number",
+            (WAITING,),
+        )
+        return [
+            Audit(
+                number=row[0],
+                time=row[1],
+                label=row[2],
+                top_probability=row[3],
+                lower_bound=row[4],
+                issued=bool(row[5]),
+                input=np.frombuffer(row[6], "<f4").reshape(input_shape).astype(np.float32),
+            )
+            for row in rows
+        ]
+
+    def close(self) -> None:
+        """Close the file; others may use it then."""
+        if hasattr(self, "_connection"):
+            self._connection.close()
+        self._lock.close()
+
+
+def _write_test(write: Any, name: str, test: ExchangeabilityTest) -> None:
+    record = test.martingale.to_record()
+    history = json.dumps({"stride": test.history.stride, "points": test.history.points})
+    values = [record[key] for key in _MARTINGALE]
+    places = ", ".join("?" * (len(_MARTINGALE) + 5))
+    write(
+        f"INSERT OR REPLACE INTO tests (name, {', '.join(_MARTINGALE)}, rate, alarm_time, alarm_after, "
+        f"history) VALUES ({places})",
+        (name, *values, test.rate, test.alarm_time, test.alarm_after, history),
+    )
+
+
+def _end(write: Any, outcome: Outcome) -> None:
+    changed = write(
+        "UPDATE audits SET status = ?, agreeing = ?, score = ?, upper_bound = ?, violation = ? "
+        "WHERE number = ? AND status = ?",
+        (
+            DONE,
+            outcome.agreeing,
+            outcome.score,
+            outcome.upper_bound,
+            int(outcome.violation),
+            outcome.number,
+            WAITING,
+        ),
+    ).rowcount
+    if changed != 1:
+        raise FolderError(f"audit {outcome.number} does not wait for votes: it must not be counted twice")
+
+
+def read_about(connection: sqlite3.Connection, path: Path) -> Json:
+    """Return what a database is of; one of another kind or format is refused."""
+    try:
+        rows = dict(connection.execute("SELECT key, value FROM about").fetchall())
+        about: Json = {key: json.loads(value) for key, value in rows.items()}
+    except (sqlite3.Error, ValueError) as error:
+        raise FolderError(f"{path} is not the database of a monitor ({error})") from None
+    if about.get("format") != FORMAT:
+        raise FolderError(
+            f"{path} has format {about.get('format')!r}, and this version of rrise reads format {FORMAT}"
+        )
+    return about
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into sentences that name the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise FolderError(f"{path} is not a readable SQLite database ({error})") from None
+
+
+def _only_one(path: Path) -> TextIO:
+    """Hold the lock beside a database, or say that another process does."""
+    if not path.parent.is_dir():
+        raise FolderError(f"cannot make {path}: the folder {path.parent} does not exist")
+    lock = path.with_name(path.name + ".lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise FolderError(
+            f"another process has {path} open: a database serves one monitor at a time"
+        ) from None
+    return lock

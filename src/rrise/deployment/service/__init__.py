@@ -1,0 +1,1 @@
+"""The service: certificates over HTTP, and its page."""

@@ -1,0 +1,238 @@
+"""The service: certificates over HTTP, in batches, within limits."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+from torch import nn
+
+from rrise._version import __version__
+from rrise.deployment.monitor.policy import Monitor, Watch
+from rrise.deployment.service.deployed import Deployed
+from rrise.deployment.service.documents import Certified, card, input_body, problems, words
+from rrise.deployment.service.guard import Guard
+from rrise.deployment.service.metrics import CONTENT_TYPE
+from rrise.deployment.service.refusals import RefusedError
+from rrise.deployment.service.requests import TYPES
+from rrise.deployment.service.samples import Sample
+from rrise.deployment.service.service import Service
+from rrise.deployment.service.settings import ServiceSettings
+from rrise.deployment.service.verification import DEFAULT_ALPHA, DEFAULT_VOTES
+from rrise.files import Json
+
+PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/pictures.js": ("pictures.js", "text/javascript; charset=utf-8"),
+    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+HEALTH = ("/healthz", "/readyz")
+COMMON = (400, 401, 408, 413, 415, 422, 503)
+
+PROBABILITIES = {
+    "name": "probabilities",
+    "in": "query",
+    "description": "Add the surrogate's class distribution.",
+    "schema": {"type": "boolean", "default": False},
+}
+TRIAL = {
+    "name": "trial",
+    "in": "query",
+    "description": "Keep this request from the monitor: for probes and trials, which are no real queries.",
+    "schema": {"type": "boolean", "default": False},
+}
+Votes = Annotated[int, Query(description="The most votes to draw; stop earlier by closing the connection.")]
+Alpha = Annotated[float, Query(description="Allowed probability of a wrong certificate.")]
+
+
+def create_app(
+    deployed: Deployed,
+    *,
+    settings: ServiceSettings | None = None,
+    base: nn.Module | None = None,
+    monitor: Monitor | None = None,
+    samples: Mapping[str, Sample] | None = None,
+) -> FastAPI:
+    """Return the application that certifies inputs with a deployed certifier.
+
+    `base` is the base classifier the certifier was calibrated for; with it, inputs can be verified by Monte
+    Carlo. `monitor` is told of every answer. `samples` are images that the page offers.
+    """
+    settings = settings or ServiceSettings()
+    service = Service(deployed, settings, base, Watch(monitor))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    app = FastAPI(
+        title="RRISE",
+        version=__version__,
+        description="Certified robustness radii from one forward pass.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    _add_answers(app, service)
+    _add_card(app, service, samples or {})
+    _add_health(app, service)
+    _add_page(app)
+    _add_refusals(app)
+    app.add_middleware(
+        Guard,
+        token=settings.token,
+        metrics=service.metrics,
+        paths=[path for path in (getattr(route, "path", "") for route in app.routes) if "{" not in path],
+        public=[*PAGE, *HEALTH],
+    )
+    return app
+
+
+def _add_answers(app: FastAPI, service: Service) -> None:
+    deployed = service.deployed
+
+    @app.post(
+        "/v1/certify",
+        response_model=Certified,
+        response_model_exclude_none=True,
+        responses=problems(*COMMON, 504),
+        openapi_extra={**input_body(deployed, many=True), "parameters": [PROBABILITIES, TRIAL]},
+        summary="Certify one or many inputs.",
+    )
+    async def certify(request: Request) -> Response:
+        """Send an image, the bytes of a .npy file, a JSON array, or a form with one or many files."""
+        answer = await service.certify(
+            request,
+            with_probabilities=_asked(request, "probabilities"),
+            observed=not _asked(request, "trial"),
+        )
+        return JSONResponse(answer)
+
+    @app.post(
+        "/v1/verify",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."},
+            **problems(*COMMON, 404),
+        },
+        openapi_extra=input_body(deployed, many=False),
+        summary="Verify one input with Monte Carlo.",
+    )
+    async def verify(
+        request: Request, votes: Votes = DEFAULT_VOTES, alpha: Alpha = DEFAULT_ALPHA
+    ) -> Response:
+        """Votes of the base classifier with an anytime-valid bound.
+
+        Events: `start`, then `look` after each step with what is certified so far, at the end `certificate`.
+        """
+        events = await service.verification(request, votes, alpha)
+        return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+def _asked(request: Request, name: str) -> bool:
+    wanted = request.query_params.get(name, "false")
+    if wanted not in ("true", "false"):
+        raise RefusedError(422, f"expected {name} to be true or false, got {wanted[:20]!r}")
+    return wanted == "true"
+
+
+def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> None:
+    settings, verifier, after = service.settings, service.verifier, service.fallback_guarantee
+    answer = card(
+        service.deployed,
+        content_types=list(TYPES),
+        limits={"inputs": settings.max_inputs, "bytes": settings.max_body, "seconds": settings.timeout},
+        verification=None if verifier is None else {"votes": DEFAULT_VOTES, "max_votes": verifier.max_votes},
+        monitor=service.watch.monitor is not None,
+        on_alarm=service.watch.policy,
+        guarantee_after_alarm=None if after is None else words(after),
+        samples=list(samples),
+        version=__version__,
+    )
+
+    @app.get("/v1/certifier", responses=problems(401), summary="What is promised, and for what inputs.")
+    async def certifier() -> Json:
+        """Guarantee, classes, input shape and range, limits."""
+        return answer
+
+    @app.get(
+        "/v1/samples/{name}", response_class=Response, responses=problems(401, 404), summary="A sample image."
+    )
+    async def sample(name: str) -> Response:
+        """Return one of the images that the card names."""
+        found = samples.get(name)
+        if found is None:
+            raise RefusedError(404, "there is no such sample: GET /v1/certifier names those there are")
+        return Response(found.content, media_type=found.content_type)
+
+    @app.get("/v1/monitor", responses=problems(401, 404), summary="What the monitor has seen.")
+    async def monitor() -> Json:
+        """Return the state of the monitor, where there is one."""
+        if service.watch.monitor is None:
+            raise RefusedError(404, "this service has no monitor")
+        return service.watch.state()
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/healthz", summary="Is the process alive?")
+    async def healthz() -> Json:
+        """Answer as soon as the process does."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", responses=problems(503), summary="Does it answer, and as promised?")
+    async def readyz() -> Json:
+        """Return `ready`, or `degraded` after an alarm of the monitor; 503 before start and at the end."""
+        if not service.ready:
+            raise RefusedError(503, "the service is starting or ending", 1)
+        return {"status": "degraded" if service.watch.alarm else "ready"}
+
+    @app.get("/metrics", response_class=Response, responses=problems(401), summary="Numbers for Prometheus.")
+    async def metrics() -> Response:
+        """Return counts, times and gauges as Prometheus reads them."""
+        return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files("rrise.deployment.service") / "page"
+    for path, (name, content_type) in PAGE.items():
+        answer = _constant((folder / name).read_bytes(), content_type)
+        app.add_api_route(path, answer, include_in_schema=False)
+
+
+def _constant(content: bytes, content_type: str) -> Any:
+    async def answer() -> Response:
+        return Response(content, headers={"content-type": content_type})
+
+    return answer
+
+
+def _add_refusals(app: FastAPI) -> None:
+    def say(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        return JSONResponse({"error": sentence}, status, headers=dict(headers or {}))
+
+    @app.exception_handler(RefusedError)
+    async def refused(_: Request, error: RefusedError) -> JSONResponse:
+        retry = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+        return say(error.status, error.sentence, retry)
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> JSONResponse:
+        return say(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"][1:])
+        return say(422, f"the parameter {where} is not what it should be: {problem['msg']}")

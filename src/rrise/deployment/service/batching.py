@@ -1,0 +1,179 @@
+"""Micro-batching: inputs that arrive together share a forward pass."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.deployment.service.deployed import Answers
+
+Inputs = NDArray[np.float32]
+Answer = Callable[[Inputs], Answers]
+Observe = Callable[[Inputs, Answers], object]
+
+
+class QueueFullError(Exception):
+    """More inputs wait than the queue may hold; the request was not accepted."""
+
+
+class ClosedError(Exception):
+    """The batcher is closing and accepts nothing more."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    inputs: Inputs
+    answered: "asyncio.Future[Answers]"
+    observed: bool
+
+
+class Batcher:
+    """Collects inputs of many requests and has one thread answer them, a batch at a time.
+
+    A batch starts when `max_batch` inputs wait, or `max_delay` seconds after the thread was free and the
+    first input was there; at once while requests come one at a time. It holds whole requests in the order of
+    their arrival; one with more inputs than `max_batch` is computed in parts. At most `queue` inputs wait:
+    what would exceed that is refused at once.
+    An input that fails the forward pass fails its own request only. `observe` is told, in the same thread
+    and after the answers are out, what was answered; it must not raise.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        max_batch: int,
+        max_delay: float,
+        queue: int,
+        observe: Observe | None = None,
+        on_batch: Callable[[int], object] | None = None,
+    ) -> None:
+        self._answer, self._observe, self._on_batch = answer, observe, on_batch
+        self._max_batch, self._max_delay, self._queue = max_batch, max_delay, queue
+        self._pending: deque[_Waiting] = deque()
+        self._changed = asyncio.Event()
+        self._enough: asyncio.Future[None] | None = None
+        self._closing = False
+        self._last = 1
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrise-batches")
+        self.waiting = 0
+        """How many inputs wait for their batch to start."""
+        self._loop_task = asyncio.get_running_loop().create_task(self._run())
+
+    async def answer(self, inputs: Inputs, timeout: float | None = None, *, observed: bool = True) -> Answers:
+        """Return the answers for inputs `[n, ...]`, or raise `TimeoutError` after so many seconds.
+
+        `observe` is not told of those that are not to be `observed`.
+        """
+        if self._closing:
+            raise ClosedError
+        if self.waiting + len(inputs) > self._queue:
+            raise QueueFullError
+        item = _Waiting(inputs, asyncio.get_running_loop().create_future(), observed)
+        self._pending.append(item)
+        self.waiting += len(inputs)
+        self._changed.set()
+        if self.waiting >= self._max_batch:
+            self._stop_waiting()
+        async with asyncio.timeout(timeout):
+            return await item.answered
+
+    async def close(self) -> None:
+        """Answer what was accepted, then end; nothing more is accepted."""
+        self._closing = True
+        self._changed.set()
+        self._stop_waiting()
+        await self._loop_task
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            if not self._pending:
+                if self._closing:
+                    return
+                self._changed.clear()
+                continue
+            await self._until_enough()
+            await self._compute(self._take())
+
+    async def _until_enough(self) -> None:
+        """Wait for a full batch, but not longer than the delay.
+
+        When the last batch was of one request and only one is there now, nobody else is to be expected.
+        """
+        alone = self._last == 1 and len(self._pending) == 1
+        if alone or self.waiting >= self._max_batch or self._closing or not self._max_delay:
+            return
+        loop = asyncio.get_running_loop()
+        self._enough = loop.create_future()
+        timer = loop.call_later(self._max_delay, self._stop_waiting)
+        await self._enough
+        timer.cancel()
+
+    def _stop_waiting(self) -> None:
+        if self._enough is not None and not self._enough.done():
+            self._enough.set_result(None)
+
+    def _take(self) -> list[_Waiting]:
+        """Take whole requests for a batch, at least one; those given up meanwhile are dropped."""
+        taken: list[_Waiting] = []
+        size = 0
+        while self._pending and (not taken or size + len(self._pending[0].inputs) <= self._max_batch):
+            item = self._pending.popleft()
+            self.waiting -= len(item.inputs)
+            if not item.answered.done():
+                taken.append(item)
+                size += len(item.inputs)
+        return taken
+
+    async def _compute(self, items: list[_Waiting]) -> None:
+        if not items:
+            return
+        self._last = len(items)
+        loop = asyncio.get_running_loop()
+        try:
+            inputs, answers = await loop.run_in_executor(self._thread, self._answer_all, items)
+        except Exception as error:
+            if len(items) > 1:
+                for item in items:
+                    await self._compute([item])
+            elif not items[0].answered.done():
+                items[0].answered.set_exception(error)
+            return
+        first = 0
+        for item in items:
+            end = first + len(item.inputs)
+            if not item.answered.done():
+                item.answered.set_result(_rows(answers, slice(first, end)))
+            first = end
+        if self._observe is not None and any(item.observed for item in items):
+            seen = np.repeat([item.observed for item in items], [len(item.inputs) for item in items])
+            if not seen.all():
+                inputs, answers = inputs[seen], _rows(answers, seen)
+            self._thread.submit(self._observe, inputs, answers)
+
+    def _answer_all(self, items: list[_Waiting]) -> tuple[Inputs, Answers]:
+        inputs = items[0].inputs if len(items) == 1 else np.concatenate([item.inputs for item in items])
+        parts = []
+        for first in range(0, len(inputs), self._max_batch):
+            part = inputs[first : first + self._max_batch]
+            if self._on_batch is not None:
+                self._on_batch(len(part))
+            parts.append(self._answer(part))
+        return inputs, parts[0] if len(parts) == 1 else _joined(parts)
+
+
+_NAMES = ("label", "radius", "lower_bound", "issued", "probabilities")
+
+
+def _rows(answers: Answers, rows: slice | NDArray[np.bool_]) -> Answers:
+    return Answers(**{name: getattr(answers, name)[rows] for name in _NAMES})
+
+
+def _joined(parts: list[Answers]) -> Answers:
+    return Answers(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _NAMES})

@@ -1,0 +1,137 @@
+"""What the OpenAPI document of a service says about its bodies and answers."""
+
+import math
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from rrise.certifiers.guarantee import Guarantee
+from rrise.deployment.service.deployed import Deployed
+from rrise.deployment.service.requests import ARRAY_TYPE, FORM_TYPE, IMAGE_TYPES, JSON_TYPE
+from rrise.files import Json
+
+LARGEST_EXAMPLE = 4096
+"""Values of an input up to which the document shows a whole one."""
+
+
+class Certificate(BaseModel):
+    """What is certified for one input."""
+
+    label: int = Field(examples=[3])
+    class_name: str = Field(examples=["cat"])
+    radius: float = Field(
+        description="L2 distance within which the smoothed classifier keeps its answer, rounded down; 0 if "
+        "abstained.",
+        examples=[0.412345],
+    )
+    lower_bound: float = Field(
+        description="Lower bound on the smoothed probability of the label, rounded down.", examples=[0.950123]
+    )
+    issued: bool = Field(description="False: the certifier abstained.", examples=[True])
+    guarantee: str = Field(
+        description="Which guarantee it is under: an id in GET /v1/certifier.", examples=["0123456789ab"]
+    )
+    probabilities: list[float] | None = Field(
+        default=None,
+        description="If asked for: the surrogate's class distribution before calibration; the shares of the "
+        "votes where a certificate comes from Monte Carlo.",
+    )
+
+
+class Certified(BaseModel):
+    """The certificates of a request's inputs, in their order."""
+
+    certificates: list[Certificate]
+    warning: str | None = Field(
+        default=None, description="Set once the monitor has raised an alarm: the guarantee may not hold."
+    )
+
+
+class Problem(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(examples=["expected inputs in [0, 1], got values from -1 to 2"])
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the entries of the document for refusals."""
+    return {status: {"model": Problem, "description": _WORDS[status]} for status in statuses}
+
+
+_WORDS = {
+    400: "The request cannot be read.",
+    401: "The token is missing or wrong.",
+    404: "This service does not have it.",
+    408: "The request took too long to arrive.",
+    413: "Too large, or too many inputs.",
+    415: "Unknown Content-Type.",
+    422: "Not an input that this certifier takes, or an impossible setting.",
+    503: "Busy: try again after the seconds that Retry-After names.",
+    504: "The answer took too long.",
+}
+
+
+def input_body(deployed: Deployed, many: bool) -> Json:
+    """Return the entry for a body of one input, or of one or many."""
+    one = _array_schema(deployed.input_shape, deployed)
+    batch = {"type": "array", "minItems": 1, "items": one}
+    content: Json = {
+        JSON_TYPE: {"schema": {"oneOf": [one, batch]} if many else one, **_example(deployed)},
+        ARRAY_TYPE: {"schema": {"type": "string", "format": "binary"}},
+    }
+    if _is_image(deployed):
+        for kind in IMAGE_TYPES:
+            content[kind] = {"schema": {"type": "string", "format": "binary"}}
+    files: Json = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+    if not many:
+        files["maxItems"] = 1
+    form = {"type": "object", "properties": {"file": files}, "required": ["file"]}
+    content[FORM_TYPE] = {
+        "schema": form,
+        "encoding": {"file": {"contentType": ", ".join([*IMAGE_TYPES, ARRAY_TYPE])}},
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _is_image(deployed: Deployed) -> bool:
+    shape = deployed.input_shape
+    return len(shape) == 3 and shape[0] in (1, 3) and deployed.input_range == (0.0, 1.0)
+
+
+def _array_schema(shape: tuple[int, ...], deployed: Deployed) -> Json:
+    schema: Json = {"type": "number"}
+    if deployed.input_range is not None:
+        schema["minimum"], schema["maximum"] = deployed.input_range
+    for size in reversed(shape):
+        schema = {"type": "array", "minItems": size, "maxItems": size, "items": schema}
+    return schema
+
+
+def _example(deployed: Deployed) -> Json:
+    if math.prod(deployed.input_shape) > LARGEST_EXAMPLE:
+        return {}
+    low, high = deployed.input_range or (0.0, 1.0)
+    example: Any = (low + high) / 2
+    for size in reversed(deployed.input_shape):
+        example = [example] * size
+    return {"example": example}
+
+
+def words(guarantee: Guarantee) -> Json:
+    """Return a guarantee in full, with its id."""
+    return {"id": guarantee.id, **guarantee.to_json()}
+
+
+def card(deployed: Deployed, **more: Any) -> Json:
+    """Return what is promised and for what inputs: the answer of GET /v1/certifier."""
+    return {
+        "guarantee": words(deployed.guarantee),
+        "class_names": list(deployed.class_names),
+        "input": {
+            "shape": list(deployed.input_shape),
+            "range": None if deployed.input_range is None else list(deployed.input_range),
+            "image": _is_image(deployed),
+        },
+        "runtime": deployed.runtime,
+        **more,
+    }

@@ -1,0 +1,94 @@
+"""What surrounds every request: the token, the security headers, the count, and the last catch."""
+
+import hmac
+import json
+import logging
+import time
+import traceback
+from collections.abc import Collection
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rrise.deployment.service.metrics import ServiceMetrics
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+
+_log = logging.getLogger("rrise.service")
+
+
+class Guard:
+    """Lets a request through to the application if it may pass, and counts it.
+
+    With a token, every path except those in `public` needs it; it is compared in constant time. An error
+    nobody expected is answered with 500 and logged by where it happened, not by its words, which might
+    hold parts of an input.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str | None,
+        metrics: ServiceMetrics,
+        paths: Collection[str],
+        public: Collection[str],
+    ) -> None:
+        self.app, self._metrics = app, metrics
+        self._paths, self._public = frozenset(paths), frozenset(public)
+        self._wanted = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        try:
+            if self._may_pass(scope):
+                await self.app(scope, receive, send_guarded)
+            else:
+                await _say(send_guarded, 401, "expected the token of this service as a bearer token")
+        except Exception as error:
+            where = "".join(traceback.format_tb(error.__traceback__))
+            _log.error("%s while answering %s\n%s", type(error).__name__, self._path(scope), where)
+            if status == 0:
+                await _say(send_guarded, 500, "something went wrong here; the service's log says where")
+        finally:
+            self._metrics.count_request(self._path(scope), status, time.perf_counter() - start)
+
+    def _may_pass(self, scope: Scope) -> bool:
+        if self._wanted is None or scope["path"] in self._public:
+            return True
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        return hmac.compare_digest(given, self._wanted)
+
+    def _path(self, scope: Scope) -> str:
+        path: str = scope["path"]
+        return path if path in self._paths else "other"
+
+
+async def _say(send: Send, status: int, sentence: str) -> None:
+    headers: list[tuple[bytes, Any]] = [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"error": sentence}).encode()})

@@ -1,0 +1,262 @@
+"""What a service does with a request: decode it, have it answered, and write the answer down."""
+
+import dataclasses
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from functools import partial
+
+import numpy as np
+from fastapi import Request
+from numpy.typing import NDArray
+from torch import nn
+
+from rrise.certifiers.certificates import DECIMALS, Certificates
+from rrise.certifiers.guarantee import Guarantee
+from rrise.certifiers.sequential import Sequential
+from rrise.deployment.monitor.policy import ABSTAIN, MONTE_CARLO, WARN, Watch
+from rrise.deployment.service.batching import Batcher, ClosedError, QueueFullError
+from rrise.deployment.service.deployed import Answers, Deployed
+from rrise.deployment.service.documents import words
+from rrise.deployment.service.metrics import ServiceMetrics
+from rrise.deployment.service.refusals import RefusedError
+from rrise.deployment.service.requests import BodyReader, Decoder
+from rrise.deployment.service.settings import ServiceSettings
+from rrise.deployment.service.verification import Fallback, Look, MonteCarlo, Verifier
+from rrise.errors import InputError, RriseError, SettingError
+from rrise.files import Json
+from rrise.statistics import round_down
+
+_WORDS = {
+    WARN: "The certificates may not hold.",
+    ABSTAIN: "The service abstains on every input until it is recalibrated.",
+    MONTE_CARLO: "These certificates come from Monte Carlo votes instead, which hold for any input.",
+}
+
+
+class Service:
+    """A deployed certifier with everything that its answers need; it works between `start` and `close`."""
+
+    def __init__(
+        self, deployed: Deployed, settings: ServiceSettings, base: nn.Module | None, watch: Watch
+    ) -> None:
+        if base is None and watch.policy == MONTE_CARLO:
+            raise SettingError("the policy monte-carlo needs the base classifier: give the service one")
+        self.deployed, self.settings, self.watch = deployed, settings, watch
+        self._guarantee_id = deployed.guarantee.id
+        self.metrics = ServiceMetrics()
+        self.bodies = BodyReader(settings.max_body, settings.max_held, settings.timeout)
+        self.decoder = Decoder(deployed.input_shape, deployed.input_range, settings.max_inputs)
+        self.verifier: Verifier | None = None
+        self._fallback: Fallback | None = None
+        if base is not None:
+            monte_carlo = MonteCarlo(base, deployed)
+            self.verifier = Verifier(monte_carlo, settings.verifications, settings.max_votes)
+            if watch.policy == MONTE_CARLO:
+                self._fallback = Fallback(monte_carlo, deployed, settings.fallback_votes)
+        self._batcher: Batcher | None = None
+        self._voting: Batcher | None = None
+        self._add_gauges()
+
+    def _add_gauges(self) -> None:
+        gauge = self.metrics.gauge
+        gauge("rrise_queue_inputs", "Inputs that wait for a forward pass.", lambda: float(self.waiting))
+        gauge("rrise_held_bytes", "Bytes of requests in memory.", lambda: float(self.bodies.held))
+        gauge("rrise_verifications", "Inputs being verified.", lambda: float(self.verifying))
+        gauge(
+            "rrise_monitor_alarm", "1 once the monitor has raised an alarm.", lambda: float(self.watch.alarm)
+        )
+
+    @property
+    def fallback_guarantee(self) -> Guarantee | None:
+        """What is promised after an alarm, where certificates then come from Monte Carlo."""
+        return None if self._fallback is None else self._fallback.guarantee
+
+    @property
+    def waiting(self) -> int:
+        """How many inputs wait for their answer."""
+        return sum(batcher.waiting for batcher in (self._batcher, self._voting) if batcher is not None)
+
+    @property
+    def verifying(self) -> int:
+        """How many inputs are being verified."""
+        return 0 if self.verifier is None else self.verifier.running
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers."""
+        return self._batcher is not None
+
+    async def start(self) -> None:
+        """Begin to answer; needs a running event loop."""
+        settings = self.settings
+        batcher = partial(
+            Batcher, max_batch=settings.max_batch, max_delay=settings.max_delay, queue=settings.queue
+        )
+        self._batcher = batcher(
+            partial(_rounded, self.deployed.answer),
+            observe=None if self.watch.monitor is None else self.watch.monitor.observe,
+            on_batch=self.metrics.batches.observe,
+        )
+        if self._fallback is not None:
+            self._voting = batcher(partial(_rounded, self._fallback.answer))
+
+    def stop(self) -> None:
+        """Have verifications end soon; called when the service is asked to end."""
+        if self.verifier is not None:
+            self.verifier.stop()
+
+    async def close(self) -> None:
+        """Answer what was accepted and end."""
+        self.stop()
+        for batcher in (self._batcher, self._voting):
+            if batcher is not None:
+                await batcher.close()
+        self._batcher = self._voting = None
+        if self.verifier is not None:
+            self.verifier.close()
+
+    async def inputs(self, request: Request) -> NDArray[np.float32]:
+        """Return the inputs of a request, or refuse it."""
+        async with self.bodies.body(request) as body:
+            return await self.decoder.decode(request.headers.get("content-type", ""), body)
+
+    async def certify(self, request: Request, *, with_probabilities: bool, observed: bool) -> Json:
+        """Certify the inputs of a request; after an alarm, as the policy says."""
+        inputs = await self.inputs(request)
+        alarmed = self.watch.alarm
+        answers, guarantee = await self._answer(self._batcher, inputs, observed), self._guarantee_id
+        if alarmed and self._fallback is not None:
+            answers = await self._answer(self._voting, inputs)
+            guarantee = self._fallback.guarantee.id
+        elif alarmed and self.watch.policy == ABSTAIN:
+            answers = _abstained(answers)
+        issued = int(np.count_nonzero(answers.issued))
+        self.metrics.count_certificates(issued, len(answers) - issued)
+        certificates = self._records(answers, guarantee)
+        if with_probabilities:
+            for record, row in zip(certificates, answers.probabilities, strict=True):
+                known = bool(np.isfinite(row).all())
+                record["probabilities"] = np.round(row.astype(float), DECIMALS).tolist() if known else None
+        return {"certificates": certificates, "warning": self._warning() if alarmed else None}
+
+    async def _answer(
+        self, batcher: Batcher | None, inputs: NDArray[np.float32], observed: bool = True
+    ) -> Answers:
+        try:
+            if batcher is None:
+                raise ClosedError
+            return await batcher.answer(inputs, self.settings.timeout, observed=observed)
+        except QueueFullError:
+            raise RefusedError(503, "too many inputs are waiting: try again in a moment", 1) from None
+        except ClosedError:
+            raise RefusedError(503, "the service is ending: ask another one", 1) from None
+        except TimeoutError:
+            raise RefusedError(
+                504, f"there was no answer within {self.settings.timeout:g} seconds: try again"
+            ) from None
+        except InputError as error:
+            raise RefusedError(422, str(error)) from None
+
+    def _records(self, answers: Answers, guarantee: str) -> list[Json]:
+        columns = (answers.label, answers.radius, answers.lower_bound, answers.issued)
+        names = self.deployed.class_names
+        return [
+            {
+                "label": label,
+                "class_name": names[label],
+                "radius": radius,
+                "lower_bound": bound,
+                "issued": issued,
+                "guarantee": guarantee,
+            }
+            for label, radius, bound, issued in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+    def _warning(self) -> str:
+        return (
+            "The monitor has raised an alarm: inputs no longer look like the calibration inputs, and the "
+            f"guarantee assumes that they do. {_WORDS[self.watch.policy]}"
+        )
+
+    async def verification(self, request: Request, votes: int, alpha: float) -> AsyncIterator[str]:
+        """Return the events of a Monte Carlo verification of the one input of a request."""
+        if self.verifier is None:
+            raise RefusedError(
+                404, "this service has no base classifier, so it cannot verify with Monte Carlo"
+            )
+        method = self.verifier.method(votes, alpha)
+        inputs = await self.inputs(request)
+        if len(inputs) != 1:
+            raise RefusedError(422, f"expected one input to verify, got {len(inputs)}")
+        events = self._events(self.verifier, inputs, method)
+        return _from_first(await anext(events), events)
+
+    async def _events(
+        self, verifier: Verifier, inputs: NDArray[np.float32], method: Sequential
+    ) -> AsyncGenerator[str, None]:
+        with verifier.place():
+            yield _event(
+                "start", {"budget": method.n, "selection": method.selection, "alpha": str(method.alpha)}
+            )
+            try:
+                async for found in verifier.looks(inputs, method):
+                    if isinstance(found, Look):
+                        yield _event("look", self._look(found))
+                    else:
+                        yield _event("certificate", self._certificate(found))
+                        return
+                yield _event(
+                    "stopped", {"error": "the service is ending; the last look is what is certified"}
+                )
+            except RriseError as error:
+                yield _event("error", {"error": str(error)})
+
+    def _look(self, look: Look) -> Json:
+        return {
+            **dataclasses.asdict(look),
+            "class_name": self.deployed.class_names[look.label],
+            "lower_bound": float(round_down(look.lower_bound, DECIMALS)),
+            "radius": float(round_down(look.radius, DECIMALS)),
+            "issued": look.lower_bound > 0.5,
+        }
+
+    def _certificate(self, certificates: Certificates) -> Json:
+        guarantee = certificates.guarantee
+        (record,) = certificates.records(self.deployed.class_names)
+        return {
+            **record,
+            "votes": int(certificates.passes[0]),
+            "guarantee": words(guarantee),
+        }
+
+
+def _rounded(answer: Callable[[NDArray[np.float32]], Answers], inputs: NDArray[np.float32]) -> Answers:
+    """Answer a batch, with radii and bounds rounded down to what is written."""
+    found = answer(inputs)
+    return dataclasses.replace(
+        found,
+        radius=round_down(found.radius, DECIMALS),
+        lower_bound=round_down(found.lower_bound, DECIMALS),
+    )
+
+
+def _abstained(answers: Answers) -> Answers:
+    """Return the same labels with nothing certified about them."""
+    nothing = np.zeros(len(answers))
+    return dataclasses.replace(
+        answers, radius=nothing, lower_bound=nothing, issued=np.zeros(len(answers), dtype=np.bool_)
+    )
+
+
+def _event(name: str, data: Json) -> str:
+    """Write a server-sent event."""
+    return f"event: {name}\ndata: {json.dumps(data, allow_nan=False)}\n\n"
+
+
+async def _from_first(first: str, events: AsyncGenerator[str, None]) -> AsyncIterator[str]:
+    """Put an event that was already taken back in front, and close what follows in any case."""
+    async with aclosing(events):
+        yield first
+        async for event in events:
+            yield event

@@ -1,0 +1,1 @@
+"""Numbers of certificates: outcomes of every method, metrics, costs, evidence per input."""

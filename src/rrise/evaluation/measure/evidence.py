@@ -1,0 +1,130 @@
+"""What an evaluation is computed from, input by input: small enough to keep, enough for every number."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.certifiers.certificates import Certificates
+from rrise.evaluation.measure.measurement import measure
+from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
+from rrise.evaluation.measure.outcomes import MONTE_CARLO, SEQUENTIAL, TWO_STAGE, Outcome, Setting
+from rrise.files import Json
+from rrise.statistics import float32_below
+from rrise.votes.array import Votes
+
+HELD_OUT, PAPER = "held-out", "paper"
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The reported inputs with what every method found about them, an entry for each in every array.
+
+    Attributes:
+        about: what `results.json` says of the run beside the results; with `failures` and `beta`.
+        indices: places of the inputs in the dataset.
+        labels: true classes.
+        calibrated_on: which of them calibrated the surrogates; none under the protocol `held-out`.
+        reference: their votes at the largest budget.
+        voting: what the methods that vote certified; bounds hold what a float32 can, rounded down.
+        surrogates: predictions of each surrogate, of these inputs and of the calibration inputs.
+        calibration_votes: votes of the calibration inputs.
+        fewer_votes: the first so many of these votes, to tell what calibrating with fewer would do.
+        seconds: measured time of a pass by the surrogate's variant; under "" that of the base classifier.
+    """
+
+    about: Json
+    indices: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    calibrated_on: NDArray[np.bool_]
+    reference: Votes
+    voting: tuple[Outcome, ...]
+    surrogates: tuple[SurrogateEvidence, ...]
+    calibration_votes: Votes
+    fewer_votes: dict[int, Votes]
+    seconds: dict[str, float]
+
+    def outcomes(self) -> list[Outcome]:
+        """Return what every method gave: surrogates at every level and with every score, then the others."""
+        found: list[Outcome] = []
+        for surrogate in self.surrogates:
+            found += surrogate_outcomes(
+                surrogate, self.calibration_votes, self.about["failures"], beta=self.about["beta"]
+            )
+        return [self._timed(outcome) for outcome in (*found, *self.voting)]
+
+    def _timed(self, outcome: Outcome) -> Outcome:
+        base = self.seconds.get("")
+        per_pass = self.seconds.get(outcome.setting.variant, base)
+        if per_pass is None:
+            return outcome
+        return replace(outcome, seconds=outcome.certificates.mean_passes * per_pass)
+
+    def results(self, outcomes: list[Outcome]) -> Json:
+        """Return what `results.json` holds of these outcomes."""
+        about = {name: value for name, value in self.about.items() if name not in ("failures", "beta")}
+        method, variant, score = about["certifier"]
+        return {
+            **about,
+            "test_inputs": len(self.labels),
+            "results": measure(
+                outcomes,
+                self.labels,
+                self.reference,
+                about["thresholds"],
+                main_budget=about["main_budget"],
+                main_failure=about["main_failure"],
+                main_surrogate=(method, variant, score),
+                paper_counting=about["protocol"] == PAPER,
+                calibrated_on=self.calibrated_on,
+                sigma=about["sigma"],
+            ),
+        }
+
+    def held_out(self) -> "Evidence":
+        """Return the same without the inputs that calibrated the surrogates: the protocol `held-out`."""
+        new = ~self.calibrated_on
+        picked = {name: getattr(self, name)[new] for name in ("indices", "labels", "calibrated_on")}
+        return replace(
+            self,
+            about={**self.about, "protocol": HELD_OUT},
+            reference=self.reference[new],
+            voting=tuple(replace(outcome, certificates=outcome.certificates[new]) for outcome in self.voting),
+            surrogates=tuple(replace(one, test=one.test[new]) for one in self.surrogates),
+            **picked,
+        )
+
+    def keeping(self, wanted: Callable[[Setting], bool]) -> "Evidence":
+        """Return the same with those settings alone of the methods that vote."""
+        return replace(self, voting=tuple(one for one in self.voting if wanted(one.setting)))
+
+    def for_tables(self) -> "Evidence":
+        """Return what the tables need: methods that vote at the main level, and Monte Carlo at all levels.
+
+        The latter at the main budget; the sequential method at the main budget alone.
+        """
+        budget, failure = self.about["main_budget"], self.about["main_failure"]
+
+        def wanted(setting: Setting) -> bool:
+            if setting.budget == budget and setting.method in (MONTE_CARLO, TWO_STAGE):
+                return True
+            return setting.failure == failure and (setting.method != SEQUENTIAL or setting.budget == budget)
+
+        return self.keeping(wanted)
+
+
+def rounded_down(outcome: Outcome, sigma: float) -> Outcome:
+    """Return an outcome whose bounds a float32 holds, none of them larger than it was."""
+    certificates = outcome.certificates
+    bound = float32_below(certificates.lower_bound).astype(np.float64)
+    return replace(
+        outcome,
+        certificates=Certificates.from_bound(
+            certificates.label,
+            bound,
+            sigma=sigma,
+            guarantee=certificates.guarantee,
+            passes=certificates.passes,
+        ),
+    )

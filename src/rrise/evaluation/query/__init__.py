@@ -1,0 +1,1 @@
+"""Stored certificates, and conditions to select them by."""

@@ -1,0 +1,143 @@
+"""The main comparison and the costs as rows of text, for the page and the terminal."""
+
+from fractions import Fraction
+
+from rrise.evaluation.measure.costs import break_even
+from rrise.evaluation.measure.main_comparison import (
+    name_of,
+    names_of_main,
+    reference_result,
+    surrogate_result,
+)
+from rrise.evaluation.measure.number_text import count_text, percent, percent_up, radius_text
+from rrise.evaluation.measure.outcomes import (
+    EARLY_STOPPING,
+    INPUT_SPECIFIC,
+    SURROGATES,
+)
+from rrise.files import Json
+
+COMPARED = (
+    "method",
+    "accuracy",
+    "issued",
+    "certified accuracy",
+    "average certified radius",
+    "bound above the estimate",
+    "the same, of issued",
+    "passes per input",
+)
+_CERTIFIES_NO_LESS = "Monte Carlo that certifies no less"
+
+
+def comparison_rows(results: Json) -> list[list[str]]:
+    """Return one row per method, under the headings `COMPARED`; shares are rounded down, error rates up."""
+    rows = []
+    for name, result in names_of_main(results):
+        metrics = result["metrics"]
+        shares = [percent(metrics[key]) for key in ("accuracy", "issued", "certified_accuracy")]
+        rates = [percent_up(metrics[key]) for key in ("violation_rate", "violation_rate_among_issued")]
+        radius, passes = metrics["average_certified_radius"], metrics["mean_passes"]
+        rows.append([name, *shares, radius_text(radius), *rates, count_text(passes)])
+    return rows
+
+
+def cost_rows(results: Json) -> list[list[str]]:
+    """Return what the surrogate costs: name, passes counted per example, and as the paper counts.
+
+    Empty without a surrogate. The paper counts a training step as one pass whatever its batch, leaves
+    calibration out, and breaks even against the 5 % variants of Baselines 2 and 3.
+    """
+    ours = surrogate_result(results)
+    if ours is None:
+        return []
+    metrics = ours["metrics"]
+    targets, training, calibration = (metrics[name] for name in ("targets", "training", "calibration"))
+    honest, paper = targets + training + calibration, targets + metrics["training_paper"]
+    rows = [
+        ["votes of the training inputs (targets)", count_text(targets), count_text(targets)],
+        ["training to the selected epoch", count_text(training), count_text(metrics["training_paper"])],
+        ["calibration: votes, and one pass each of the surrogate", count_text(calibration), "not counted"],
+        ["all of it, once", count_text(honest), count_text(paper)],
+        ["each certificate", *[count_text(metrics["mean_passes"])] * 2],
+    ]
+    for name, result in names_of_main(results):
+        if result["method"] in SURROGATES:
+            continue
+        rivals = (result, _rival_of_paper(results, result))
+        counted = [
+            _when(total, metrics["mean_passes"], rival["metrics"]["mean_passes"])
+            for total, rival in zip((honest, paper), rivals, strict=True)
+        ]
+        rows.append([f"break-even in queries against {name}", *counted])
+    if looked_for_rival(results):
+        passes = metrics["rival_passes"]
+        counted = ["none found"] * 2
+        words = f"break-even in queries against {_CERTIFIES_NO_LESS}"
+        if passes is not None:
+            words += f" ({count_text(passes)} passes a query)"
+            counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
+        rows.append([words, *counted])
+    return rows
+
+
+def looked_for_rival(results: Json) -> bool:
+    """Whether a Monte Carlo was looked for that certifies as much as the surrogate: not in earlier results.
+
+    There is nothing to look for where the surrogate certifies nothing.
+    """
+    ours = surrogate_result(results)
+    metrics = {} if ours is None else ours["metrics"]
+    return "rival_passes" in metrics and metrics["certified_accuracy"] > 0
+
+
+def with_rival(words: str, results: Json) -> str:
+    """Add when the surrogate has paid off against Monte Carlo that certifies as much, where that is known."""
+    ours = surrogate_result(results)
+    if ours is None or not looked_for_rival(results):
+        return words
+    passes, later = (ours["metrics"][name] for name in ("rival_passes", "rival_break_even"))
+    if passes is None:
+        return f"{words}; no {_CERTIFIES_NO_LESS} was found"
+    when = "never" if later is None else f"after {count_text(later)}"
+    return f"{words}; {when} against {_CERTIFIES_NO_LESS}, with {count_text(passes)} passes a query"
+
+
+def _rival_of_paper(results: Json, result: Json) -> Json:
+    """Return what the paper takes for its break-evens: the 5 % variants of Baselines 2 and 3."""
+    wanted = result["variant"].replace("decline0.01", "decline0.05").replace("tol0.01", "tol0.05")
+    if result["method"] in (INPUT_SPECIFIC, EARLY_STOPPING):
+        for other in results["results"]:
+            same = all(other[name] == result[name] for name in ("method", "budget", "failure"))
+            if same and other["variant"] == wanted:
+                found: Json = other
+                return found
+    return result
+
+
+def break_even_against(results: Json, other: Json) -> int | None:
+    """Return the certificates after which the surrogate has paid off, in the counting of the run."""
+    ours = surrogate_result(results)
+    if ours is None or ours["metrics"]["break_even"] is None:
+        return None
+    found: int | None = ours["metrics"]["break_even"].get(f"{other['method']} {other['variant']}")
+    return found
+
+
+def break_even_sentence(results: Json) -> str | None:
+    """Say after how many queries the surrogate has paid off, against which method and in which count."""
+    ours, theirs = surrogate_result(results), reference_result(results)
+    queries = None if theirs is None else break_even_against(results, theirs)
+    if ours is None or theirs is None or queries is None:
+        return None
+    if not ours["metrics"]["certified_accuracy"]:
+        return f"{ours['method']} certifies nothing here: it never pays off"
+    count = ", counted as the paper does" if results["protocol"] == "paper" else ""
+    other = name_of(theirs["method"])
+    words = f"{ours['method']} has paid off after {queries:,} queries, against {other}{count}"
+    return with_rival(words, results)
+
+
+def _when(offline: int, ours: float, theirs: float) -> str:
+    found = break_even(offline, Fraction(ours), Fraction(theirs))
+    return "never" if found is None else f"{found:,}"

@@ -1,0 +1,237 @@
+"""The report: one self-contained page."""
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rrise.evaluation.figures.inline import inline_svg
+from rrise.evaluation.measure.main_comparison import (
+    name_of,
+    names_of_main,
+    reference_result,
+    surrogate_result,
+)
+from rrise.evaluation.measure.number_text import count_text, percent, percent_up, radius_text
+from rrise.evaluation.report.comparison import (
+    COMPARED,
+    break_even_against,
+    comparison_rows,
+    cost_rows,
+    looked_for_rival,
+    with_rival,
+)
+from rrise.evaluation.tables.tables import PROTOCOLS
+from rrise.evaluation.tables.values import Table
+from rrise.files import Json
+
+_CAPTIONS = {
+    "certified_accuracy": (
+        "Share of the {test_inputs} test inputs that are answered correctly and certified at least at the "
+        "radius on the axis, each method at level {main_failure}. The promises differ in kind, see below."
+    ),
+    "boundary": (
+        "The boundary set of a method are the inputs with a lower bound between 1/2 and 3/4, where small "
+        "errors decide whether there is a certificate. A dash: the set is empty."
+    ),
+    "boundary_crd": (
+        "Share of all test inputs that are in the boundary set and have a radius above the threshold."
+    ),
+    "calibration": (
+        "One point per test input: what the surrogate says in one pass, against the share of "
+        "{reference_votes} votes for the same class. Below the line the bound is above the estimate; the "
+        "estimate has noise of its own. An input gets a radius where the bound is above 1/2."
+    ),
+    "coverage": (
+        "Promised is, on average over all inputs, at least the diagonal. Among issued certificates the "
+        "share of wrong ones may be as large as the total failure divided by the share of inputs with a "
+        "certificate."
+    ),
+    "cost": (
+        "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
+        "number of queries; it has paid off where its line crosses zero. Baselines 2 and 3 are their 1 % "
+        "variants."
+    ),
+}
+_PARTS = (
+    ("certified_accuracy", "boundary", "boundary_crd"),
+    ("calibration", "coverage"),
+    ("cost",),
+)
+
+
+def render_report(
+    results: Json,
+    tables: Sequence[Table],
+    *,
+    figures: Mapping[str, str],
+    gallery: Sequence[Json],
+    guarantees: Sequence[tuple[str, Json]],
+    settings: Json,
+) -> str:
+    """Return the page as HTML; it loads nothing from anywhere, and reads without JavaScript too.
+
+    `results` is the content of `results.json`; `figures` are SVG by name; `gallery` has `png` (Base64),
+    `index`, `truth`, `label`, `radius`, `lower_bound`, `issued` and `monte_carlo_radius` (None: abstained) of
+    some inputs; `guarantees` names the method of each; `settings` is what is needed to make it again: a block
+    for each entry that is a table, lines or a text, and one table of all others.
+    """
+    environment = Environment(
+        loader=PackageLoader("rrise.evaluation.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    numbers = {name: count_text(results[name]) for name in ("test_inputs", "reference_votes")}
+    known = {name for part in _PARTS for name in part}
+    extra = [name for name in figures if name not in known]
+    shown = [
+        [_figure(name, figures[name], results | numbers) for name in part if name in figures]
+        for part in (*_PARTS, extra)
+    ]
+    return environment.get_template("report.html").render(
+        title=f"Certified radii for {results['dataset']}",
+        results=results,
+        numbers=numbers,
+        protocol=PROTOCOLS[results["protocol"]],
+        tiles=_tiles(results),
+        figures=dict(zip(("accuracy", "bound", "cost", "extra"), shown, strict=True)),
+        compared=COMPARED,
+        comparison=comparison_rows(results),
+        violations=_violations(results),
+        costs=cost_rows(results),
+        looked_for_rival=looked_for_rival(results),
+        seconds=_seconds(results),
+        tables=[_table(table) for table in tables],
+        gallery=[_picture(item) for item in gallery],
+        guarantees=[_guarantee(name, guarantee) for name, guarantee in guarantees],
+        settings=_settings(settings),
+    )
+
+
+def _tiles(results: Json) -> list[tuple[str, str]]:
+    """Return the headline numbers: value and words."""
+    ours, theirs = surrogate_result(results), reference_result(results)
+    if ours is None:
+        return []
+    numbers = ours["metrics"]
+    other = theirs["metrics"] if theirs is not None else None
+    tiles = [
+        (count_text(numbers["mean_passes"]), "forward pass per certificate", "mean_passes", count_text),
+        (percent(numbers["certified_accuracy"]), "correct and certified", "certified_accuracy", percent),
+        (
+            radius_text(numbers["average_certified_radius"]),
+            "average certified radius",
+            "average_certified_radius",
+            radius_text,
+        ),
+    ]
+    shown = [
+        (value, words if other is None else f"{words} (Monte Carlo {write(other[key])})")
+        for value, words, key, write in tiles
+    ]
+    if theirs is not None:
+        paid_off = break_even_against(results, theirs)
+        words = f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
+        if not numbers["certified_accuracy"]:
+            paid_off, words = None, f"queries until {ours['method']} has paid off: it certifies nothing"
+        shown.append(("never" if paid_off is None else f"{paid_off:,}", with_rival(words, results)))
+    return shown
+
+
+def _violations(results: Json) -> dict[str, str] | None:
+    ours = surrogate_result(results)
+    if ours is None:
+        return None
+    numbers, failure = ours["metrics"], float(ours["failure"])
+    among = min(1.0, failure / numbers["issued"]) if numbers["issued"] else None
+    return {
+        "method": ours["method"],
+        "all": percent_up(numbers["violation_rate"]),
+        "issued": percent_up(numbers["violation_rate_among_issued"]),
+        "limit": percent_up(failure),
+        "issued_limit": percent_up(among),
+    }
+
+
+def _seconds(results: Json) -> list[tuple[str, str]]:
+    """Return the measured time per certificate of each method of the main comparison."""
+    measured = [(name, result["metrics"]["seconds"]) for name, result in names_of_main(results)]
+    return [
+        (name, f"{1000 * seconds:.3g}" if seconds < 0.1 else f"{1000 * seconds:,.0f}")
+        for name, seconds in measured
+        if seconds is not None
+    ]
+
+
+def _figure(name: str, svg: str, words: Json) -> Json:
+    title = re.search(r"<title>(.*?)</title>", svg, flags=re.DOTALL)
+    return {
+        "name": name,
+        "title": html.unescape(title[1]) if title else name,
+        "svg": inline_svg(name, svg),
+        "caption": _CAPTIONS.get(name, "").format_map(words),
+    }
+
+
+def _table(table: Table) -> Json:
+    whole = replace(table, label_once=False)
+    title, _, caption = table.title.partition(". ")
+    return {
+        "name": table.name,
+        "title": title.rstrip("."),
+        "caption": caption,
+        "header": whole.header(),
+        "labels": len(table.headings),
+        "groups": whole.texts(),
+        "notes": table.notes,
+    }
+
+
+def _picture(item: Json) -> Json:
+    right = item["label"] == item["truth"]
+    kind = "abstained" if not item["issued"] else "certified" if right else "wrong"
+    words = {"abstained": "abstained", "certified": "certified", "wrong": "certified, wrong class"}
+    return {
+        **item,
+        "kind": kind,
+        "verdict": words[kind],
+        "radius": radius_text(item["radius"]) if item["issued"] else "none",
+        "lower_bound": radius_text(item["lower_bound"]),
+        "monte_carlo_radius": "none"
+        if item["monte_carlo_radius"] is None
+        else radius_text(item["monte_carlo_radius"]),
+    }
+
+
+def _guarantee(name: str, guarantee: Json) -> Json:
+    """Add whether the guarantee holds at the level that the method is run at."""
+    nominal = guarantee["numbers"].get("nominal_failure")
+    if guarantee["failure"] == "none":
+        kind, verdict = "wrong", "not valid"
+    elif nominal is not None and nominal != guarantee["failure"]:
+        kind, verdict = "abstained", f"approximately valid: {guarantee['failure']}, not {nominal}"
+    else:
+        kind, verdict = "certified", f"valid at level {guarantee['failure']}"
+    return {**guarantee, "name": name_of(name), "kind": kind, "verdict": verdict}
+
+
+def _settings(settings: Json) -> list[Json]:
+    plain = {name: value for name, value in settings.items() if not isinstance(value, dict | list)}
+    texts = {name: value for name, value in plain.items() if "\n" in str(value)}
+    blocks: list[Json] = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            blocks.append({"title": name, "rows": _rows(value), "text": ""})
+        elif isinstance(value, list) or name in texts:
+            lines: Iterable[Any] = value if isinstance(value, list) else [value]
+            blocks.append({"title": name, "rows": [], "text": "\n".join(map(str, lines))})
+    rows = _rows({name: value for name, value in plain.items() if name not in texts})
+    return [*([{"title": "settings", "rows": rows, "text": ""}] if rows else []), *blocks]
+
+
+def _rows(values: Json) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in values.items()]

@@ -1,0 +1,64 @@
+"""Checks that a module is a classifier: a module, and a function of the single input."""
+
+from itertools import chain
+
+import torch
+from torch import nn
+
+from rrise.errors import InputError
+from rrise.models.logits import logits_of
+
+
+def check_module(module: object, name: str) -> None:
+    """Refuse anything but a module, such as its class or its name."""
+    if not isinstance(module, nn.Module):
+        got = module.__name__ if isinstance(module, type) else type(module).__name__
+        kind = "the class " if isinstance(module, type) else "a "
+        raise InputError(f"expected the {name} to be a torch.nn.Module, got {kind}{got}")
+
+
+def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int:
+    """Refuse a module that is no function of the single input, as far as a few probes tell; return K.
+
+    Its answer must not depend on the rest of the batch (batch statistics at evaluation time do that) or
+    change from call to call (dropout that ignores evaluation mode does), and calls must not change its
+    weights or buffers. There is nothing to certify then.
+    """
+    before = _versions(module)
+    alone, again = (
+        torch.cat([logits_of(module, row, name) for row in inputs[:4].split(1)]) for _ in range(2)
+    )
+    together = logits_of(module, torch.cat([inputs[:8], inputs[:1] / 2]), name)
+    if together.shape[1] != alone.shape[1]:
+        raise InputError(
+            f"expected the {name} to return as many logits for one input as for several, got "
+            f"{alone.shape[1]} and {together.shape[1]}"
+        )
+    if _versions(module) != before:
+        raise InputError(
+            f"the {name} changes its own weights or buffers when it is called in evaluation mode: there is "
+            f"no function of the input to certify"
+        )
+    if _differ(again, alone):
+        raise InputError(
+            f"the {name} answers the same input differently each time (dropout in evaluation mode?): there "
+            f"is no function of the input to certify"
+        )
+    if _differ(together[: len(alone)], alone):
+        raise InputError(
+            f"the {name} answers an input differently when other inputs are in its batch (batch statistics "
+            f"in evaluation mode?): there is no function of the input to certify"
+        )
+    return alone.shape[1]
+
+
+def _versions(module: nn.Module) -> list[tuple[int, int]]:
+    """Return what changes when a weight or buffer is written to or replaced."""
+    return [(id(tensor), tensor._version) for tensor in chain(module.parameters(), module.buffers())]
+
+
+def _differ(logits: torch.Tensor, others: torch.Tensor) -> bool:
+    """Tell whether two answers to one input give clearly different class probabilities."""
+    tolerance = 1e-3 if logits.dtype in (torch.float32, torch.float64) else 0.05
+    difference = logits.double().softmax(dim=1) - others.double().softmax(dim=1)
+    return bool((difference.abs() > tolerance).any())

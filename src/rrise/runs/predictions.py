@@ -1,0 +1,70 @@
+"""Each surrogate's predictions of the calibration and the test inputs, stored once."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from torch import nn
+
+from rrise.certifiers.predictions import Predictions
+from rrise.data.inputs import as_inputs
+from rrise.data.pool import Pool
+from rrise.files import Json, write_table
+from rrise.models.evaluating import evaluating
+from rrise.models.fingerprint import fingerprint
+from rrise.models.inference import BATCH_SIZE, top_prediction
+from rrise.models.inspection import device_of, precision_of
+from rrise.progress import progress_bar
+from rrise.runs.run import Run
+
+_FILE = "predictions.parquet"
+SPLITS = ("calibration", "test")
+
+
+def stored_predictions(
+    run: Run, variant: str, network: nn.Module, head: nn.Module | None = None
+) -> dict[str, Predictions]:
+    """Return what a surrogate answers for the calibration and the test inputs, computing it once.
+
+    Surrogates that differ in their `head` alone share what comes before it.
+    """
+
+    def make(folder: Path) -> Json:
+        parts = {split: _predict(run, split, network, head) for split in SPLITS}
+        split = np.repeat(SPLITS, [len(parts[name]) for name in SPLITS])
+        columns = {
+            "split": pa.array(split).dictionary_encode(),
+            "label": np.concatenate([parts[name].label for name in SPLITS]),
+            "top_probability": np.concatenate([parts[name].top_probability for name in SPLITS]),
+        }
+        write_table(folder / _FILE, pa.table(columns))
+        return {}
+
+    name = f"predictions/{variant}"
+    run.step(name, {"surrogate": fingerprint(network), **run.made_from(*SPLITS)}, make)
+    table = pq.read_table(run.folder / name / _FILE)
+    split = np.asarray(table.column("split").to_pylist())
+    everything = Predictions(
+        table.column("label").to_numpy().astype(np.int64), table.column("top_probability").to_numpy()
+    )
+    return {name: everything[split == name] for name in SPLITS}
+
+
+def _predict(run: Run, split: str, network: nn.Module, head: nn.Module | None) -> Predictions:
+    values, size, device = run.data.values(split), len(run.data.indices(split)), device_of(network)
+    if head is not None:
+        pool = Pool(values, device=device, dtype=precision_of(network))
+        with evaluating(network):
+            entering = run.features.before(network, head, pool, run.data.fingerprint(split))
+        if entering is not None:
+            return Predictions(*top_prediction(head, entering, BATCH_SIZE))
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    with progress_bar(run.console, f"certifying {split}", size, "inputs") as advance:
+        for start in range(0, size, BATCH_SIZE):
+            inputs = as_inputs(values[start : start + BATCH_SIZE]).to(device)
+            parts.append(top_prediction(network, inputs, BATCH_SIZE))
+            advance(len(inputs))
+    label, top_probability = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    return Predictions(label, top_probability)

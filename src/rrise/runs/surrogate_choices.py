@@ -1,0 +1,66 @@
+"""The surrogates that a run can train, by name."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rrise.errors import SettingError, did_you_mean
+from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE
+
+Strategy = Literal["head", "all", "all-random"]
+Objective = Literal["cross-entropy", "jensen-shannon"]
+_NAMES: dict[str, tuple[Strategy, Objective]] = {
+    "head": ("head", "cross-entropy"),
+    "all": ("all", "cross-entropy"),
+    "all-random": ("all-random", "cross-entropy"),
+    "jensen-shannon": ("all-random", "jensen-shannon"),
+    "jensen-shannon-base": ("all", "jensen-shannon"),
+}
+_VARIANTS: dict[tuple[Strategy, Objective], str] = {
+    ("head", "cross-entropy"): "trainhead_initbase",
+    ("all", "cross-entropy"): "trainall_initbase",
+    ("all-random", "cross-entropy"): "trainall_initrandom",
+    ("all-random", "jensen-shannon"): "init0",
+    ("all", "jensen-shannon"): "init1",
+    ("head", "jensen-shannon"): "inithead",
+}
+
+
+@dataclass(frozen=True)
+class SurrogateChoice:
+    """A way to train a surrogate: which weights, which objective, on how many votes per input."""
+
+    strategy: Strategy
+    objective: Objective
+    budget: int
+    network: str = ""
+    """The name of a network of its own, instead of the base classifier's architecture."""
+
+    @classmethod
+    def read(cls, name: str, budget: int, stored: int) -> "SurrogateChoice":
+        """Read a name such as `all-random`, on `budget` votes, or `head@500`, on the first 500 `stored`.
+
+        >>> SurrogateChoice.read("head@500", 10_000, 10_000).variant
+        'trainhead_initbase_n500'
+        """
+        kind, at, votes = name.partition("@")
+        if kind not in _NAMES:
+            raise SettingError(
+                f"expected surrogates among {', '.join(_NAMES)}, or with votes as in head@500; got {name!r}"
+                f"{did_you_mean(kind, _NAMES)}"
+            )
+        if at and not (votes.isascii() and votes.isdigit() and 1 <= int(votes) <= stored):
+            raise SettingError(
+                f"expected a number of votes from 1 to votes.train = {stored} after the @, got {name!r}"
+            )
+        return cls(*_NAMES[kind], int(votes) if at else budget)
+
+    @property
+    def method(self) -> str:
+        """The paper's name of the method."""
+        return JENSEN_SHANNON if self.objective == "jensen-shannon" else RRISE
+
+    @property
+    def variant(self) -> str:
+        """The paper's way to write it, such as `trainhead_initbase_n10000`."""
+        prefix = f"{self.network}_" if self.network else ""
+        return f"{prefix}{_VARIANTS[self.strategy, self.objective]}_n{self.budget}"

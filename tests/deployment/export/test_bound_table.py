@@ -1,0 +1,76 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rrise.deployment.export.bound_table import BOUND_STEP, MARGIN, RADIUS_STEP, BoundTable
+from rrise.statistics import Calibration
+
+ROUNDING = 2e-7
+
+
+def calibration(score: str, offset: float, n: int) -> Calibration:
+    return Calibration(score, offset, 95, 100, n, Fraction(1, 1000), Fraction(49, 1000))
+
+
+def exact(score: str, offset: float, n: int, sigma: float, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bound and radius by the formulas of the guarantee, from scipy.stats alone."""
+    ceiling = 0.001 ** (1 / n)
+    q = q.astype(np.float64)
+    if score == "additive":
+        bound = np.minimum(np.maximum(q - offset, 0), ceiling)
+    else:
+        probit = np.maximum(stats.norm.ppf(np.minimum(q, ceiling)), -8.0) - offset
+        bound = np.where(probit <= -8, 0.0, stats.norm.cdf(probit))
+    return bound, np.where(bound > 0.5, sigma * stats.norm.ppf(bound), 0.0)
+
+
+def probabilities(table: BoundTable) -> np.ndarray:
+    """Top probabilities all over [0, 1], dense near 1, with every knot and its neighbours in float32."""
+    random = np.random.default_rng(0)
+    knots = table.knots.ravel()[table.knots.ravel() <= 1]
+    found = [random.random(50_000), 1 - 10 ** random.uniform(-8, 0, 50_000), [0.0, 0.5, 1.0], knots]
+    single = np.concatenate(found).astype(np.float32)
+    beside = [np.nextafter(single, np.float32(end)) for end in (0, 1)]
+    return np.concatenate([single, *beside])
+
+
+@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize(
+    ("offset", "n", "sigma"),
+    [(0.0, 10_000, 0.25), (0.05, 10_000, 0.5), (0.3, 100, 0.12), (0.01, 10**6, 1.0), (0.2, 1000, 4.0)],
+)
+def test_is_never_above_the_exact_bound_and_radius_and_hardly_below(
+    score: str, offset: float, n: int, sigma: float
+) -> None:
+    table = BoundTable.of(calibration(score, offset, n), sigma)
+    q = probabilities(table)
+    bound, radius = table.look_up(q)
+    exact_bound, exact_radius = exact(score, offset, n, sigma, q)
+    assert (bound <= exact_bound).all()
+    assert (radius <= exact_radius).all()
+    assert (exact_bound - bound).max() <= BOUND_STEP + MARGIN + ROUNDING
+    assert (exact_radius - radius).max() <= max(1, sigma) * (RADIUS_STEP + MARGIN + 4 * ROUNDING)
+    assert radius.max() > 0.5 * sigma
+
+
+def test_a_radius_and_a_bound_above_one_half_come_together() -> None:
+    table = BoundTable.of(calibration("probit", 0.4, 1000), 0.25)
+    bound, radius = table.look_up(probabilities(table))
+    np.testing.assert_array_equal(radius > 0, bound > 0.5)
+
+
+def test_nan_gives_nothing_and_more_than_one_counts_as_one() -> None:
+    table = BoundTable.of(calibration("probit", 0.1, 1000), 0.25)
+    bound, radius = table.look_up(np.array([np.nan, -1.0, 1.0, 1.0000001], dtype=np.float32))
+    assert bound[:2].tolist() == radius[:2].tolist() == [0, 0]
+    assert radius[2] == radius[3] > 0
+
+
+@pytest.mark.parametrize(("score", "offset"), [("additive", 0.6), ("probit", 9.0), ("probit", 30.0)])
+def test_an_offset_that_certifies_nothing_gives_no_radius(score: str, offset: float) -> None:
+    table = BoundTable.of(calibration(score, offset, 1000), 0.25)
+    bound, radius = table.look_up(np.linspace(0, 1, 1001, dtype=np.float32))
+    assert not radius.any()
+    assert bound.max() <= 0.5
