@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def image_certifier() -> tuple[Certifier, nn.Module]:
     """A certifier of grey images and its base classifier."""
-    from .serving import make_image_certifier
+    from .service.serving import make_image_certifier
 
     return make_image_certifier()
 
@@ -31,7 +31,7 @@ def client(images_certifier: Certifier) -> "Iterator[TestClient]":
 
     from rrise.deployment.service.app import create_app
 
-    from .serving import deployed_of
+    from .service.serving import deployed_of
 
     with TestClient(create_app(deployed_of(images_certifier))) as opened:
         yield opened

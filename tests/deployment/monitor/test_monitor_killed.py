@@ -12,7 +12,7 @@ import pytest
 from rrise.statistics.martingales import ConformalMartingale, grid_places
 from tests.deployment.monitor.killed_monitor import inputs_of, top
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("rounds", [6, pytest.param(150, marks=pytest.mark.slow)])

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .test_service_process import BODY, folder, process
+from .test_process import BODY, folder, process
 
 __all__ = ["folder"]
 SECONDS = float(os.environ.get("RRISE_SOAK_SECONDS", "600"))

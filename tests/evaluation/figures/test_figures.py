@@ -25,8 +25,7 @@ from rrise.evaluation.figures import (
 )
 from rrise.evaluation.figures.inline import inline_svg
 from rrise.evaluation.measure.main_comparison import names_of_main
-
-from .example_results import SURROGATE, result, run
+from tests.evaluation.example_results import SURROGATE, result, run
 
 PAPER = ("FashionMNIST", "CIFAR-10", "CIFAR-100", "Tiny ImageNet")
 NOTHING_NEAR_THE_BOUNDARY = {

@@ -12,8 +12,7 @@ from rrise.evaluation.measure.over_seeds import over_seeds
 from rrise.evaluation.report.images import png_bytes
 from rrise.evaluation.report.page import render_report
 from rrise.evaluation.tables.tables import build_tables
-
-from .example_results import run
+from tests.evaluation.example_results import run
 
 
 def guarantee(failure: str, nominal: str | None = None) -> dict[str, Any]:

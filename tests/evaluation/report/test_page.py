@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from rrise.evaluation.report.comparison import break_even_sentence
+from tests.evaluation.example_results import result, run
 
 from .example_page import figures, gallery, guarantee, page, words_of
-from .example_results import result, run
 
 VOID = {"meta", "br", "img", "input"}
 
