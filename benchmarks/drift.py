@@ -24,7 +24,7 @@ from scipy import ndimage
 
 import rrise
 from machine import hardware
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.monitor.auditing import verdict
 from rrise.models.folder import load_model
 from rrise.models.inference import top_prediction
@@ -86,7 +86,7 @@ class Case:
 
     def __init__(self, folder: Path, root: Path | None, inputs: int) -> None:
         self.folder = folder
-        self.certifier: Certifier = rrise.load_certifier(folder / "certifier")
+        self.certifier: SurrogateCertifier = rrise.load_certifier(folder / "certifier")
         recipe = read_recipe(folder / "recipe.toml")
         data = RunData(recipe.data, root)
         self.name = recipe.data.source

@@ -20,8 +20,8 @@ from rrise.certifiers.predictions import Predictions
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
 from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE, Offline, Outcome
-from rrise.votes.array import Smoothing
 from rrise.votes.sequence import StoredVotes
+from rrise.votes.smoothing import Smoothing
 
 RESULTS = Path(__file__).parent / "results"
 INPUTS, VOTES, CALIBRATION = 10_000, 10_000, 1_000

@@ -23,16 +23,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
+from rrise.deployment.service.deployed import Answers
 
 import rrise
 from machine import best_of, hardware
 from rrise.certifiers.guarantee import surrogate_guarantee
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.export.calibration_data import CalibrationData, calibration_data
 from rrise.deployment.export.exporting import export_certifier
 from rrise.deployment.export.runtimes import Form, open_model
 from rrise.deployment.loading import TorchCertifier, load_deployed
-from rrise.deployment.service.deployed import Answers
 from rrise.models.evaluating import evaluating
 from rrise.models.folder import load_model
 from rrise.models.inference import top_prediction
@@ -64,7 +64,7 @@ def progress(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def in_torch(name: str, certifier: Certifier) -> Contender:
+def in_torch(name: str, certifier: SurrogateCertifier) -> Contender:
     def bare(inputs: np.ndarray) -> object:
         with evaluating(certifier.network):
             return certifier.network(torch.from_numpy(inputs)).numpy()
@@ -72,7 +72,7 @@ def in_torch(name: str, certifier: Certifier) -> Contender:
     return Contender(name, bare, TorchCertifier(certifier).answer)
 
 
-def compiled(certifier: Certifier, data: CalibrationData) -> Certifier:
+def compiled(certifier: SurrogateCertifier, data: CalibrationData) -> SurrogateCertifier:
     """Return the certifier with its network compiled, and calibrated in that form."""
     progress("compiling")
     network = torch.compile(certifier.network, dynamic=False)
@@ -88,7 +88,7 @@ def compiled(certifier: Certifier, data: CalibrationData) -> Certifier:
 
 
 def in_runtime(
-    certifier: Certifier, data: CalibrationData, folder: Path, *, int8: bool, openvino: bool
+    certifier: SurrogateCertifier, data: CalibrationData, folder: Path, *, int8: bool, openvino: bool
 ) -> Contender:
     """Export, and open the same graph a second time up to its logits."""
     progress(f"exporting: {folder.name}")
@@ -149,7 +149,7 @@ def answered(contender: Contender, inputs: np.ndarray, truth: np.ndarray) -> dic
     return quality(*columns, truth)
 
 
-def monte_carlo(run: Path, certifier: Certifier, inputs: np.ndarray, truth: np.ndarray) -> dict:
+def monte_carlo(run: Path, certifier: SurrogateCertifier, inputs: np.ndarray, truth: np.ndarray) -> dict:
     """Certify from stored votes, and time a part of the passes that one input takes."""
     rows = slice(0, len(truth))
     n = min(VOTES, read_recipe(run / "recipe.toml").votes.test)
@@ -171,7 +171,7 @@ def monte_carlo(run: Path, certifier: Certifier, inputs: np.ndarray, truth: np.n
 
 
 def contenders_of(
-    certifier: Certifier, data: CalibrationData, scratch: Path, *, compile_too: bool
+    certifier: SurrogateCertifier, data: CalibrationData, scratch: Path, *, compile_too: bool
 ) -> list[Contender]:
     found = [in_torch(EAGER, certifier)]
     if compile_too:

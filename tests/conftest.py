@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rrise
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from tests.browsing import running_browser
 from tests.closed_forms import HalfSpace
 
@@ -40,7 +40,7 @@ def uniform() -> np.ndarray:
 
 
 @pytest.fixture(scope="session")
-def certifier(half_space: HalfSpace, uniform: np.ndarray) -> Certifier:
+def certifier(half_space: HalfSpace, uniform: np.ndarray) -> SurrogateCertifier:
     """A small certifier for vectors in [0, 1]^4."""
     settings = {"sigma": 0.25, "n": 400, "seed": 1}
     votes = rrise.collect_votes(half_space, uniform[:300], split="train", **settings)

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rrise.votes.array import Smoothing
 from rrise.votes.sequence import StoredVotes, VoteSequence
+from rrise.votes.smoothing import Smoothing
 
 SMOOTHING = Smoothing("f" * 64, 0.5, None, "float32")
 

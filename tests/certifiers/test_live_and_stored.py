@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rrise
-from rrise.certifiers.by_votes import VoteCertifier
+from rrise.certifiers.voting import VoteMethod
 from tests.closed_forms import HalfSpace
 
 N = 400
@@ -25,7 +25,7 @@ N = 400
     ids=lambda certifier: certifier.name,
 )
 def test_live_and_stored_agree(
-    certifier: VoteCertifier, half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
+    certifier: VoteMethod, half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
 ) -> None:
     inputs = uniform[:150]
     live = certifier.certify_inputs(half_space, inputs, sigma=0.25, seed=3)

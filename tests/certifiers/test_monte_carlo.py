@@ -8,8 +8,9 @@ from scipy import stats
 
 import rrise
 from rrise.certifiers.monte_carlo import MonteCarlo
-from rrise.votes.array import Smoothing, digest_array
+from rrise.votes.array import digest_array
 from rrise.votes.sequence import StoredVotes
+from rrise.votes.smoothing import Smoothing
 from tests.closed_forms import HalfSpace
 
 SMOOTHING = Smoothing("f" * 64, 0.5, None, "float32")

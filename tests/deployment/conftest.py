@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 from torch import nn
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
 
 @pytest.fixture(scope="session")
-def image_certifier() -> tuple[Certifier, nn.Module]:
+def image_certifier() -> tuple[SurrogateCertifier, nn.Module]:
     """A certifier of grey images and its base classifier."""
     from .service.serving import make_image_certifier
 
@@ -21,12 +21,12 @@ def image_certifier() -> tuple[Certifier, nn.Module]:
 
 
 @pytest.fixture(scope="session")
-def images_certifier(image_certifier: tuple[Certifier, nn.Module]) -> Certifier:
+def images_certifier(image_certifier: tuple[SurrogateCertifier, nn.Module]) -> SurrogateCertifier:
     return image_certifier[0]
 
 
 @pytest.fixture
-def client(images_certifier: Certifier) -> "Iterator[TestClient]":
+def client(images_certifier: SurrogateCertifier) -> "Iterator[TestClient]":
     from fastapi.testclient import TestClient
 
     from rrise.deployment.service.app import create_app

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import rrise
-from rrise.votes.array import Smoothing, count_answers
+from rrise.votes.array import count_answers
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.reading import read_sequence, read_votes
 from rrise.votes.sequence import StoredVotes
+from rrise.votes.smoothing import Smoothing
 from rrise.votes.store import VoteStore
 from tests.closed_forms import Fan
 

@@ -13,11 +13,11 @@ import torch
 import rrise
 from rrise.files import signed_json_bytes, write_signed_json
 from rrise.models.catalogue import build_model
-from rrise.votes.array import Smoothing
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.reading import read_votes
 from rrise.votes.shards import Place, write_shard
+from rrise.votes.smoothing import Smoothing
 from rrise.votes.storage import storage_at
 from rrise.votes.store import VoteStore
 

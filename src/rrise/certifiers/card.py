@@ -1,18 +1,18 @@
 """The model card of a certifier folder."""
 
 from rrise._version import __version__
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import describe_range
 from rrise.statistics import format_down, format_up, level_text
 
 
-def model_card(certifier: Certifier) -> str:
+def model_card(certifier: SurrogateCertifier) -> str:
     """Return the card in Markdown: what it does, what it promises, how it was calibrated, how to use it."""
     calibration, guarantee, smoothing = certifier.calibration, certifier.guarantee, certifier.smoothing
     shape = " x ".join(str(size) for size in certifier.input_shape)
-    unit = "in probability" if calibration.score == "additive" else "in units of sigma"
     levels = ", ".join(map(level_text, (calibration.beta, calibration.gamma, calibration.failure)))
-    share = guarantee.numbers["issued_share_of_calibration_inputs"]
+    facts, words = guarantee.calibration, guarantee.words
+    assert facts is not None
     return f"""# RRISE certifier
 
 Answers, in one forward pass, which of {len(certifier.class_names)} classes an input belongs to and how
@@ -20,15 +20,15 @@ far the input may move (L2) before the smoothed classifier changes its mind; or 
 
 ## What is promised
 
-{guarantee.promise}
+{words.promise}
 
 Assumed:
 
-{_bullets(guarantee.assumptions)}
+{bullets(words.assumptions)}
 
 Not promised:
 
-{_bullets(guarantee.not_promised)}
+{bullets(words.not_promised)}
 
 ## Inputs
 
@@ -51,12 +51,12 @@ Not promised:
 
 | | |
 |---|---|
-| score | {calibration.score} |
-| offset | {format_up(calibration.offset, 6)} {unit} |
+| score | {calibration.score.name} |
+| offset | {format_up(calibration.offset, 6)} {calibration.score.unit} |
 | calibration inputs | {calibration.size}, rank {calibration.rank} |
 | votes per input | {calibration.n} |
 | beta, gamma, failure | {levels} |
-| issued on calibration inputs | {format_down(100 * share, 1)} % |
+| issued on calibration inputs | {format_down(100 * facts.issued_share, 1)} % |
 
 ## Use
 
@@ -64,7 +64,7 @@ Not promised:
 import rrise
 
 certifier = rrise.load_certifier("this folder")
-certificates = certifier(images)  # .label .radius .lower_bound .issued .guarantee
+certificates = certifier.certify(images)  # .label .radius .lower_bound .issued .guarantee
 ```
 
 ```sh
@@ -75,5 +75,6 @@ Guarantee `{guarantee.id}`, made with rrise {__version__}.
 """
 
 
-def _bullets(sentences: tuple[str, ...]) -> str:
+def bullets(sentences: tuple[str, ...]) -> str:
+    """Return sentences as a Markdown list."""
     return "\n".join(f"- {sentence}" for sentence in sentences)

@@ -1,5 +1,6 @@
 """What every certifier returns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,22 +8,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rrise.certifiers.guarantee import Guarantee
-from rrise.statistics import certified_radius, round_down
+from rrise.statistics import format_down, round_down
 
 DECIMALS = 6
+_SHOWN = 10
+"""Certificates that `repr` shows; of more, the first and the last half of them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificates:
     """One certificate per input, as arrays of equal length.
 
     Attributes:
         label: the class answered, also where the certifier abstained.
-        radius: L2 distance within which the smoothed classifier keeps answering `label`; 0 if abstained.
+        radius: distance within which the smoothed classifier keeps answering `label`; 0 if abstained.
         lower_bound: lower bound on the smoothed probability of `label`.
         issued: whether a radius is certified (`lower_bound > 1/2`); otherwise the certifier abstained.
         guarantee: what is promised, at which level, under which assumption.
         passes: forward passes spent on each input.
+        probabilities: class probabilities `[inputs, K]` where they are known: those of the surrogate before
+            calibration, or the shares of the votes.
+
+    Example:
+        >>> import numpy as np, torch, rrise
+        >>> base = torch.nn.Linear(2, 2)
+        >>> certifier = rrise.MonteCarlo(100, failure=0.01).bind(base, sigma=0.25, seed=0)
+        >>> certificates = certifier.certify(np.random.default_rng(0).random((3, 2)))
+        >>> len(certificates), certificates.passes.tolist()
+        (3, [200, 200, 200])
     """
 
     label: NDArray[np.int64]
@@ -31,6 +44,7 @@ class Certificates:
     issued: NDArray[np.bool_]
     guarantee: Guarantee
     passes: NDArray[np.int64]
+    probabilities: NDArray[np.float32] | None = None
 
     @classmethod
     def from_bound(
@@ -38,38 +52,81 @@ class Certificates:
         label: NDArray[np.int64],
         lower_bound: NDArray[np.float64],
         *,
-        sigma: float,
         guarantee: Guarantee,
         passes: ArrayLike,
+        probabilities: NDArray[np.float32] | None = None,
     ) -> "Certificates":
         """Certify the radius that each lower bound proves; `passes` is one number for all, or one each."""
-        radius = certified_radius(lower_bound, sigma)
+        radius = guarantee.smoothing.noise.radius(lower_bound)
         spent = np.broadcast_to(np.asarray(passes, dtype=np.int64), label.shape)
-        return cls(label, radius, lower_bound, lower_bound > 0.5, guarantee, spent)
+        return cls(label, radius, lower_bound, lower_bound > 0.5, guarantee, spent, probabilities)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Certificates"]) -> "Certificates":
+        """Return the certificates of several batches, all under one guarantee, as those of one."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS
+        }
+        known = [part.probabilities for part in parts if part.probabilities is not None]
+        probabilities = np.concatenate(known) if len(known) == len(parts) else None
+        return replace(parts[0], **arrays, probabilities=probabilities)
 
     def __len__(self) -> int:
         return len(self.label)
 
     def __getitem__(self, rows: Any) -> "Certificates":
         """Return the certificates of some of the inputs, picked by a mask, a slice or an array of places."""
-        names = ("label", "radius", "lower_bound", "issued", "passes")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        probabilities = None if self.probabilities is None else self.probabilities[rows]
+        return replace(self, **arrays, probabilities=probabilities)
+
+    def __repr__(self) -> str:
+        """Return a small table, however many certificates there are."""
+        head = f"Certificates of {len(self)} inputs: {int(self.issued.sum())} issued"
+        head += f", {len(self) - int(self.issued.sum())} abstained"
+        places = np.arange(len(self))
+        if len(self) > _SHOWN:
+            places = np.concatenate([places[: _SHOWN // 2], places[-_SHOWN // 2 :]])
+        rows = [["", "label", "radius", "lower_bound", "passes"]]
+        for place in places:
+            radius = format_down(float(self.radius[place])) if self.issued[place] else "abstained"
+            bound = format_down(float(self.lower_bound[place]))
+            rows.append([str(place), str(self.label[place]), radius, bound, str(self.passes[place])])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = [
+            "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows
+        ]
+        if len(self) > _SHOWN:
+            lines.insert(1 + _SHOWN // 2, "...")
+        promise = f"failure {self.guarantee.failure_text}, {self.guarantee.kind.value} guarantee"
+        return "\n".join([f"{head} ({promise})", *lines])
 
     @property
     def mean_passes(self) -> float:
         """The average number of forward passes per input."""
         return float(self.passes.mean()) if len(self) else 0.0
 
+    def abstained(self) -> "Certificates":
+        """Return the same labels with nothing certified about them."""
+        nothing = np.zeros(len(self))
+        return replace(self, radius=nothing, lower_bound=nothing, issued=np.zeros(len(self), dtype=np.bool_))
+
     def records(self, class_names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
         """Return plain dictionaries for JSON; radius and lower bound are rounded down."""
-        radius, bound = round_down(self.radius, DECIMALS), round_down(self.lower_bound, DECIMALS)
+        radius, bound = (round_down(values, DECIMALS).tolist() for values in (self.radius, self.lower_bound))
+        label, issued = self.label.tolist(), self.issued.tolist()
         return [
             {
-                "label": int(self.label[i]),
-                **({"class_name": class_names[self.label[i]]} if class_names else {}),
-                "radius": float(radius[i]),
-                "lower_bound": float(bound[i]),
-                "issued": bool(self.issued[i]),
+                "label": label[i],
+                **({"class_name": class_names[label[i]]} if class_names else {}),
+                "radius": radius[i],
+                "lower_bound": bound[i],
+                "issued": issued[i],
             }
             for i in range(len(self))
         ]
+
+
+_ARRAYS = ("label", "radius", "lower_bound", "issued", "passes")

@@ -2,15 +2,19 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.guarantee import early_stopping_guarantee
+from rrise.certifiers.guarantee import Guarantee, no_guarantee
+from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.method import Method, register_method
+from rrise.certifiers.voting import SELECTION_VOTES, VoteMethod, check_enough_votes, check_whole_number
 from rrise.errors import SettingError
+from rrise.looks import ORANGE, Look
 from rrise.statistics import (
     Level,
     certified_radius,
@@ -22,13 +26,16 @@ from rrise.statistics import (
 )
 from rrise.votes.array import votes_for
 from rrise.votes.sequence import VoteSequence
+from rrise.votes.smoothing import Smoothing
 
 LOOKS = 10
 """Into how many steps the paper cuts the budget."""
+TOLERANCES = (0.01, 0.05)
+"""Relative gains that the paper stops at."""
 
 
 @dataclass(frozen=True)
-class EarlyStopping(VoteCertifier):
+class EarlyStopping(VoteMethod):
     """Votes in steps of `ceil(n / 10)`, until more of them promise little; Baseline 3 of the paper.
 
     After each step the top class of all votes so far has a Clopper–Pearson radius, and `predicted_radius`
@@ -37,18 +44,17 @@ class EarlyStopping(VoteCertifier):
     certificate is the one that as many votes would give had their number been fixed beforehand.
 
     **The level does not hold**: the votes decide when to stop, and which class is bounded. Simulated with two
-    classes, wrong certificates were up to 1.1 `alpha` at a tolerance of 0.05 and 1.4 `alpha` at 0.3; what is
-    proven is 20 `alpha`, the `2 alpha` of one-stage Monte Carlo at each of ten looks. It is here to compare
-    with.
+    classes, wrong certificates were up to 1.1 times `failure` at a tolerance of 0.05 and 1.4 times at 0.3.
+    Proven is 20 times `failure`: twice that at each of ten looks. It is here to compare with.
     """
 
     n: int
     tolerance: float
-    alpha: Level = 0.001
+    failure: Level = 0.001
 
     def __post_init__(self) -> None:
         check_whole_number(self, "n")
-        check_budget(self.n, float(exact_level(self.alpha, "alpha")))
+        check_budget(self.n, float(exact_level(self.failure, "failure")), "failure")
         if not 0 < self.tolerance < 1:
             raise SettingError(f"expected a tolerance strictly between 0 and 1, got {self.tolerance}")
 
@@ -57,13 +63,8 @@ class EarlyStopping(VoteCertifier):
         """What it is called in tables."""
         return (
             f"early stopping (level not valid), n={self.n}, tolerance={self.tolerance:g}, "
-            f"alpha={level_text(exact_level(self.alpha, 'alpha'))}"
+            f"failure={level_text(exact_level(self.failure, 'failure'))}"
         )
-
-    @property
-    def budget(self) -> int:
-        """The most votes of one input."""
-        return self.n
 
     @property
     def looks(self) -> list[int]:
@@ -71,29 +72,34 @@ class EarlyStopping(VoteCertifier):
         step = math.ceil(self.n / LOOKS)
         return [*range(step, self.n, step), self.n]
 
-    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
+    def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:  # noqa: ARG002
+        """State that nothing is promised: the votes choose their own number."""
+        nominal = exact_level(self.failure, "failure")
+        settings = {"largest_budget": self.n, "looks": len(self.looks), "tolerance": self.tolerance}
+        return no_guarantee("early-stopping", smoothing, nominal, **settings)
+
+    def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
         """Certify from `votes` alone, asking only for those of inputs that go on; `selection` is not used."""
         check_enough_votes(votes, self.n)
-        alpha, smoothing = exact_level(self.alpha, "alpha"), votes.smoothing
+        alpha = float(exact_level(self.failure, "failure"))
         counts = np.zeros((len(votes), votes.classes), dtype=np.int64)
         passes = np.zeros(len(votes), dtype=np.int64)
         active, before = np.arange(len(votes)), 0
         for now in self.looks:
             counts[active] += votes.counts(before, now, active)
             passes[active] = now
-            active = active[self._goes_on(counts[active].max(axis=1), now, smoothing.sigma)]
+            active = active[self._goes_on(counts[active].max(axis=1), now, votes.smoothing.sigma)]
             before = now
         label = counts.argmax(axis=1)
         return Certificates.from_bound(
             label,
-            np.atleast_1d(clopper_pearson_lower(votes_for(counts, label), passes, float(alpha))),
-            sigma=smoothing.sigma,
-            guarantee=early_stopping_guarantee(alpha, self.looks, self.tolerance, smoothing),
+            np.atleast_1d(clopper_pearson_lower(votes_for(counts, label), passes, alpha)),
+            guarantee=self.guarantee(votes.smoothing),
             passes=passes,
         )
 
     def _goes_on(self, agreeing: NDArray[np.int64], now: int, sigma: float) -> NDArray[np.bool_]:
-        alpha = float(exact_level(self.alpha, "alpha"))
+        alpha = float(exact_level(self.failure, "failure"))
         radius = certified_radius(clopper_pearson_lower(agreeing, now, alpha), sigma)
         predicted = predicted_radius(agreeing, now, self.n, alpha, sigma)
         return np.asarray((predicted > 0) & (predicted - radius >= self.tolerance * predicted))
@@ -116,3 +122,32 @@ def predicted_radius(
     spread = np.sqrt(proportion * (1 - proportion) / n_final)
     bound = proportion + special.ndtri(alpha) * spread
     return certified_radius(np.clip(bound, 0.0, alpha ** (1 / n_final)), sigma)
+
+
+register_words(
+    "early-stopping",
+    why="Bounds are computed as if the number of votes had been fixed beforehand. This is not valid under "
+    "optional stopping.",
+    nominal="the level {nominal}, which is not valid under optional stopping: the votes decide when to stop, "
+    "and choose the class that they bound.",
+)
+EARLY_STOPPING = register_method(
+    Method(
+        "Baseline 3",
+        label="Baseline 3: early stopping, not valid",
+        order=3,
+        look=Look(ORANGE, (6, 1.5, 1.5, 1.5), "v", "\\\\\\"),
+        in_paper=True,
+        variants=lambda n, failure: [
+            (f"n{n}_tol{tolerance:g}", partial(EarlyStopping, n, tolerance, failure))
+            for tolerance in TOLERANCES
+        ],
+        main_variant="n{n}_tol0.01",
+        paper_variant="tol0.01",
+        paper_break_even="tol0.05",
+        abbreviation="B3",
+        caution="As in the paper, a bound for a fixed number of votes is used at a stopping time that "
+        "depends on the votes: it is not valid under optional stopping; its level is not guaranteed and can "
+        "be exceeded.",
+    )
+)

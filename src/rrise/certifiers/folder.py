@@ -21,6 +21,7 @@ from torch import nn
 from rrise._version import __version__
 from rrise.certifiers.card import model_card
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.certifiers.probe import Probe
 from rrise.certifiers.stored_calibration import (
     calibration_from_json,
     calibration_to_json,
@@ -28,7 +29,7 @@ from rrise.certifiers.stored_calibration import (
     load_evidence,
     save_evidence,
 )
-from rrise.certifiers.surrogate import Certifier, Probe
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.errors import FolderError, MismatchError, RriseError
 from rrise.files import (
     Json,
@@ -43,7 +44,7 @@ from rrise.files import (
 from rrise.models.program import Program
 from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.statistics import Calibration, CalibrationEvidence
-from rrise.votes.array import Smoothing
+from rrise.votes.smoothing import Smoothing
 
 FORMAT = 1
 KIND = "rrise surrogate certifier"
@@ -55,7 +56,7 @@ EVIDENCE = "calibration.parquet"
 CARD = "README.md"
 
 
-def save_certifier(certifier: Certifier, folder: Path) -> None:
+def save_certifier(certifier: SurrogateCertifier, folder: Path) -> None:
     """Write a certifier folder in one step: on any error nothing is left, or the former one stays."""
     if folder.exists() and not _replaceable(folder):
         raise FolderError(
@@ -69,7 +70,7 @@ def save_certifier(certifier: Certifier, folder: Path) -> None:
         write_signed_json(new / MANIFEST, _manifest(certifier, new))
 
 
-def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> Certifier:
+def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> SurrogateCertifier:
     """Read a certifier folder and check that it is whole and does not contradict itself.
 
     Checked are every file against its checksum, the offset and the guarantee's numbers against the
@@ -86,7 +87,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
         check_calibration(calibration, evidence, path)
         guarantee = _checked_guarantee(manifest["guarantee"], calibration, smoothing, evidence, path)
         network, program = _load_network(path, manifest, surrogate)
-        certifier = Certifier(
+        certifier = SurrogateCertifier(
             network=network,
             program=program,
             probe=Probe(**load_tensors(path / PROBE)),
@@ -101,11 +102,13 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
     except RriseError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise FolderError(f"{path / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
+        raise FolderError(
+            f"{path / MANIFEST} field {error} is missing or invalid: the file is damaged or edited"
+        ) from None
     return certifier
 
 
-def _manifest(certifier: Certifier, folder: Path) -> Json:
+def _manifest(certifier: SurrogateCertifier, folder: Path) -> Json:
     return {
         "format": FORMAT,
         "kind": KIND,
@@ -156,19 +159,19 @@ def _checked_guarantee(
     evidence: CalibrationEvidence,
     folder: Path,
 ) -> Guarantee:
-    """Return the guarantee that follows from the calibration, if the stored one has the same numbers."""
-    guarantee = Guarantee.from_json(stored)
-    seen = guarantee.numbers["calibration_inputs_seen_in_training"]
-    seen = None if seen is None else int(seen)
-    source = guarantee.numbers.get("calibration_inputs_are")
-    again = surrogate_guarantee(calibration, evidence, smoothing, seen, source)
-    same = (again.failure, again.numbers) == (guarantee.failure, guarantee.numbers)
-    if not same or not 0 <= (seen or 0) <= calibration.size:
-        raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
-    return again
+    """Return the guarantee that follows from the calibration, if the stored one has the same facts."""
+    guarantee = Guarantee.from_json(stored, smoothing)
+    facts = guarantee.calibration
+    if facts is not None and 0 <= (facts.seen_in_training or 0) <= calibration.size:
+        again = surrogate_guarantee(
+            calibration, evidence, smoothing, facts.seen_in_training, source=facts.source
+        )
+        if again == guarantee:
+            return again
+    raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
 
 
-def _check_probe(certifier: Certifier, folder: Path) -> None:
+def _check_probe(certifier: SurrogateCertifier, folder: Path) -> None:
     shapes = (tuple(certifier.probe.inputs.shape[1:]), certifier.probe.logits.shape[1])
     if shapes != (certifier.input_shape, len(certifier.class_names)):
         raise FolderError(
@@ -195,7 +198,7 @@ def _replaceable(folder: Path) -> bool:
     return names <= {MANIFEST, "manifest.json", *manifest.get("files", ())}
 
 
-def _save_network(certifier: Certifier, folder: Path) -> None:
+def _save_network(certifier: SurrogateCertifier, folder: Path) -> None:
     if certifier.program is None:
         save_tensors(folder / WEIGHTS, certifier.network.state_dict())
     else:

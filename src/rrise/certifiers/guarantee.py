@@ -1,68 +1,177 @@
-"""What a certificate promises, in words and numbers."""
+"""What a certificate promises, as data; `guarantee_words` writes it in sentences."""
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from rrise.data.inputs import describe_range
 from rrise.files import Json, sha256_of_json
-from rrise.statistics import Calibration, CalibrationEvidence, exact_level, format_up, level_text
-from rrise.votes.array import Smoothing
+from rrise.statistics import Calibration, CalibrationEvidence, exact_level, level_text
+from rrise.votes.smoothing import Smoothing
+
+if TYPE_CHECKING:
+    from rrise.certifiers.guarantee_words import GuaranteeWords
+
+FORMAT = 2
+
+
+class Kind(StrEnum):
+    """Over what the probability of a wrong certificate is taken."""
+
+    MARGINAL = "marginal"
+    """Over calibration inputs, new input and noise together."""
+    PER_INPUT = "per-input"
+    """Over the noise alone, for each input, whatever it is."""
+    NONE = "none"
+    """Nothing is promised."""
+
+
+class Assumption(StrEnum):
+    """What must hold for a promise to hold."""
+
+    FRESH_NOISE = "fresh-noise"
+    """The noise is drawn afresh and independently of the input."""
+    EXCHANGEABLE = "exchangeable"
+    """The new input is exchangeable with the calibration inputs."""
+    HELD_OUT = "held-out"
+    """Calibration inputs and the noise of their votes had no part in training."""
+    CHOSEN_BLINDLY = "chosen-blindly"
+    """Which calibration inputs to take was decided without looking at their scores."""
+    SAME_FORM = "same-form"
+    """The surrogate runs in the form in which it was calibrated."""
+
+
+@dataclass(frozen=True)
+class CalibrationFacts:
+    """The calibration behind a marginal promise.
+
+    `seen_in_training` counts calibration inputs that the surrogate was trained on, None where that is not
+    known. `source` says what the calibration inputs are, where they are not simply held-out data.
+    """
+
+    score: str
+    beta: Fraction
+    gamma: Fraction
+    inputs: int
+    votes: int
+    issued_share: float
+    seen_in_training: int | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class FormFacts:
+    """The form in which an exported surrogate runs.
+
+    `range_inputs` counts the inputs that chose the ranges of int8, and `ranges_from` says which they are.
+    """
+
+    runtime: str
+    numbers: str
+    range_inputs: int | None = None
+    ranges_from: str | None = None
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised, at which level, under which assumption; travels with every certificate.
+    """What is promised, at which level, under which assumptions; travels with every certificate.
 
-    `failure` is the promised bound on the probability of a wrong certificate, or `none` where there is no
-    such promise; `promise` says of what and over what, `assumptions` when it holds, and `not_promised` what
-    must not be read into it.
+    Attributes:
+        method: which method promises, such as `sequential`.
+        kind: over what the probability is taken.
+        failure: the promised bound on the probability that a radius is issued and wrong; None: no promise.
+        smoothing: the smoothed classifier that the promise is about.
+        assumptions: when the promise holds.
+        nominal: the failure that bounds are computed at, where another one, or none, is promised.
+        calibration: the calibration behind the promise, if there is one.
+        form: the form in which an exported surrogate runs.
+        settings: the settings of the method, such as its votes.
     """
 
     method: str
-    failure: str
-    promise: str
-    assumptions: tuple[str, ...]
-    not_promised: tuple[str, ...]
-    numbers: Json = field(hash=False)
+    kind: Kind
+    failure: Fraction | None
+    smoothing: Smoothing
+    assumptions: tuple[Assumption, ...] = ()
+    nominal: Fraction | None = None
+    calibration: CalibrationFacts | None = None
+    form: FormFacts | None = None
+    settings: Mapping[str, int | float | None] = field(default_factory=dict, hash=False)
 
     @property
     def level(self) -> float:
         """The promised confidence, `1 - failure`; 0 where nothing is promised."""
-        return 0.0 if self.failure == NONE else float(1 - exact_level(self.failure, "failure"))
+        return 0.0 if self.failure is None else float(1 - self.failure)
+
+    @property
+    def failure_text(self) -> str:
+        """The promised failure as a decimal, or `none`."""
+        return "none" if self.failure is None else level_text(self.failure)
+
+    @property
+    def words(self) -> "GuaranteeWords":
+        """The promise in sentences."""
+        from rrise.certifiers.guarantee_words import words_of
+
+        return words_of(self)
 
     @property
     def id(self) -> str:
-        """A short name of exactly this guarantee."""
-        return sha256_of_json(self.to_json())[:12]
+        """A short name of exactly this guarantee; it depends on the facts, not on the words."""
+        return sha256_of_json(self.facts())[:12]
+
+    def facts(self) -> Json:
+        """Return the fields as JSON."""
+        calibration, form = self.calibration, self.form
+        return {
+            "method": self.method,
+            "kind": self.kind.value,
+            "failure": None if self.failure is None else level_text(self.failure),
+            "nominal_failure": None if self.nominal is None else level_text(self.nominal),
+            "norm": self.smoothing.noise.norm,
+            "smoothing": self.smoothing.to_json(),
+            "assumptions": [assumption.value for assumption in self.assumptions],
+            "calibration": None if calibration is None else _calibration_to_json(calibration),
+            "form": None if form is None else dict(vars(form)),
+            "settings": dict(self.settings),
+        }
 
     def to_json(self) -> Json:
-        """Return the fields as JSON."""
+        """Return the facts and the words as JSON, for files and answers over HTTP."""
         return {
-            **asdict(self),
-            "assumptions": list(self.assumptions),
-            "not_promised": list(self.not_promised),
+            "format": FORMAT,
+            "id": self.id,
+            "failure": self.failure_text,
+            **self.words.to_json(),
+            "facts": self.facts(),
         }
 
     @classmethod
-    def from_json(cls, value: Json) -> "Guarantee":
-        """Read the fields back."""
-        lists = {name: tuple(value[name]) for name in ("assumptions", "not_promised")}
-        return cls(**{**value, **lists})
+    def from_json(cls, value: Json, smoothing: Smoothing) -> "Guarantee":
+        """Read the facts back, also as version 0.1 wrote them; `smoothing` is what the file says it is of."""
+        if value.get("format") != FORMAT:
+            from rrise.certifiers.guarantee_0_1 import read_guarantee
+
+            return read_guarantee(value, smoothing)
+        facts = value["facts"]
+        calibration, form = facts["calibration"], facts["form"]
+        return cls(
+            method=facts["method"],
+            kind=Kind(facts["kind"]),
+            failure=None if facts["failure"] is None else exact_level(facts["failure"], "failure"),
+            smoothing=Smoothing.from_json(facts["smoothing"]),
+            assumptions=tuple(Assumption(name) for name in facts["assumptions"]),
+            nominal=None
+            if facts["nominal_failure"] is None
+            else exact_level(facts["nominal_failure"], "nominal_failure"),
+            calibration=None if calibration is None else _calibration_from_json(calibration),
+            form=None if form is None else FormFacts(**form),
+            settings=facts["settings"],
+        )
 
     def __str__(self) -> str:
-        lines = [self.promise, *(f"Assumed: {text}" for text in self.assumptions)]
-        return "\n".join([*lines, *(f"Not promised: {text}" for text in self.not_promised)])
-
-
-NONE = "none"
-"""The failure of a guarantee that promises nothing."""
-WRONG = (
-    "the smoothed classifier's answer is not the label, or changes somewhere within that L2 distance of the "
-    "input"
-)
-FRESH_NOISE = "the noise is drawn afresh and independently of the input."
-BEST_OF_SEVERAL = "the same level for the best of several certificates of one input, each with its own noise."
-ABOUT_THE_TRUTH = "that the label is the true class: certificates are about the smoothed classifier."
+        return str(self.words)
 
 
 def surrogate_guarantee(
@@ -70,155 +179,56 @@ def surrogate_guarantee(
     evidence: CalibrationEvidence,
     smoothing: Smoothing,
     seen_in_training: int | None,
+    *,
     source: str | None = None,
+    form: FormFacts | None = None,
 ) -> Guarantee:
-    """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper).
-
-    `seen_in_training` is how many of the calibration inputs the surrogate was trained on, None where that is
-    not known; `source` says what these inputs are, where they are not simply held-out data.
-    """
+    """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper)."""
     issued_share = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
-    held_out = "the calibration inputs and the noise of their votes had no part in training."
-    if seen_in_training:
-        held_out += (
-            f" {seen_in_training} of {calibration.size} calibration inputs equal training inputs, which was "
-            f"explicitly allowed."
-        )
-    elif seen_in_training is None:
-        held_out += " Whether some of them equal training inputs is not known."
-    failure = level_text(calibration.failure)
-    which = "" if source is None else f", which are {source}"
-    chosen = "which of them to take, and how many, was decided without looking at their scores or votes."
-    return Guarantee(
-        method="surrogate",
-        failure=failure,
-        promise=(
-            f"With probability at most {failure} a radius is issued and wrong, that is: {WRONG}. "
-            f"The probability is over the calibration inputs, the new input and the noise of the votes "
-            f"together (marginal)."
-        ),
-        assumptions=(
-            f"the input is exchangeable with the calibration inputs{which}: drawn in the same way, and not "
-            f"chosen after looking at the surrogate.",
-            held_out,
-            *(() if source is None else (chosen,)),
-        ),
-        not_promised=(
-            "anything for attacked inputs or after a shift of the data; Monte Carlo certificates do not have "
-            "this weakness.",
-            f"the same level for each single input, or among issued certificates alone: there the share of "
-            f"wrong ones may be as large as {failure} / P[issued]{_among_issued(calibration, issued_share)}.",
-            ABOUT_THE_TRUTH,
-        ),
-        numbers={
-            **smoothing_numbers(smoothing),
-            "score": calibration.score,
-            "beta": level_text(calibration.beta),
-            "gamma": level_text(calibration.gamma),
-            "calibration_inputs": calibration.size,
-            "calibration_votes": calibration.n,
-            "calibration_inputs_seen_in_training": seen_in_training,
-            "issued_share_of_calibration_inputs": issued_share,
-            **({} if source is None else {"calibration_inputs_are": source}),
-        },
+    assumptions = [Assumption.EXCHANGEABLE, Assumption.HELD_OUT]
+    if source is not None:
+        assumptions.append(Assumption.CHOSEN_BLINDLY)
+    if form is not None:
+        assumptions.append(Assumption.SAME_FORM)
+    facts = CalibrationFacts(
+        calibration.score.name,
+        calibration.beta,
+        calibration.gamma,
+        calibration.size,
+        calibration.n,
+        issued_share,
+        seen_in_training,
+        source,
     )
-
-
-def monte_carlo_guarantee(alpha: Fraction, n: int, selection_n: int, smoothing: Smoothing) -> Guarantee:
-    """State the guarantee of fixed-budget Monte Carlo certification (Cohen et al., 2019)."""
-    numbers = {"votes": n, "selection_votes": selection_n}
-    return per_input_guarantee("monte-carlo", alpha, smoothing, numbers)
+    return Guarantee(
+        "surrogate",
+        Kind.MARGINAL,
+        calibration.failure,
+        smoothing,
+        tuple(assumptions),
+        calibration=facts,
+        form=form,
+    )
 
 
 def per_input_guarantee(
-    method: str, alpha: Fraction, smoothing: Smoothing, numbers: Json, why: str = ""
+    method: str, failure: Fraction, smoothing: Smoothing, **settings: int | float | None
 ) -> Guarantee:
-    """State the guarantee of a method that spends fresh noise on each input, and whose level holds.
-
-    `why` is a sentence more, where a method needs one.
-    """
-    failure = level_text(alpha)
-    promise = (
-        f"For each input, whatever it is, with probability at most {failure} over the noise a radius is "
-        f"issued and wrong, that is: {WRONG}."
-    )
-    return Guarantee(
-        method=method,
-        failure=failure,
-        promise=f"{promise} {why}".rstrip(),
-        assumptions=(FRESH_NOISE,),
-        not_promised=(BEST_OF_SEVERAL, ABOUT_THE_TRUTH),
-        numbers={**smoothing_numbers(smoothing), **numbers},
-    )
+    """State the guarantee of a method that spends fresh noise on each input, and whose level holds."""
+    return Guarantee(method, Kind.PER_INPUT, failure, smoothing, (Assumption.FRESH_NOISE,), settings=settings)
 
 
-def one_stage_guarantee(alpha: Fraction, n: int, smoothing: Smoothing) -> Guarantee:
-    """State what holds where the same votes choose and bound the class: twice the level it is computed at."""
-    nominal, failure = level_text(alpha), level_text(2 * alpha) if alpha < Fraction(1, 2) else NONE
-    not_valid = (
-        f"the level {nominal}, at which the bounds are computed: it is not valid, because the same votes "
-        f"choose the class and bound it. Near p = 1/2, with two close classes, about twice as many are wrong."
-    )
-    return Guarantee(
-        method="monte-carlo, one-stage",
-        failure=failure,
-        promise=(
-            "Nothing is promised: the same votes choose the class and bound it."
-            if failure == NONE
-            else f"For each input, whatever it is, with probability at most {failure}, twice the nominal "
-            f"{nominal}, over the noise a radius is issued and wrong, that is: {WRONG}."
-        ),
-        assumptions=(FRESH_NOISE,),
-        not_promised=(not_valid, ABOUT_THE_TRUTH),
-        numbers={**smoothing_numbers(smoothing), "votes": n, "nominal_failure": nominal},
-    )
-
-
-def early_stopping_guarantee(
-    alpha: Fraction, looks: list[int], tolerance: float, smoothing: Smoothing
+def no_guarantee(
+    method: str, smoothing: Smoothing, nominal: Fraction | None = None, **settings: int | float | None
 ) -> Guarantee:
-    """State that bounds for a fixed number of votes promise nothing where the votes choose their number.
-
-    `looks` are the numbers of votes after which to stop.
-    """
-    nominal = level_text(alpha)
-    return Guarantee(
-        method="early-stopping, not valid under optional stopping",
-        failure=NONE,
-        promise=(
-            f"Nothing is promised: the bounds are computed at the level {nominal} as if the number of votes "
-            f"had been fixed beforehand, which is not valid under optional stopping. A radius may be wrong "
-            f"more often, that is: {WRONG}."
-        ),
-        assumptions=(),
-        not_promised=(
-            f"the level {nominal}, which is not valid under optional stopping: the votes decide when to "
-            f"stop, and choose the class that they bound.",
-            ABOUT_THE_TRUTH,
-        ),
-        numbers={
-            **smoothing_numbers(smoothing),
-            "largest_budget": looks[-1],
-            "looks": len(looks),
-            "tolerance": tolerance,
-            "nominal_failure": nominal,
-        },
-    )
+    """State that nothing is promised; `nominal` is the level at which bounds are computed all the same."""
+    return Guarantee(method, Kind.NONE, None, smoothing, nominal=nominal, settings=settings)
 
 
-def smoothing_numbers(smoothing: Smoothing) -> Json:
-    """Return the smoothed classifier as the numbers of a guarantee."""
-    return {
-        "sigma": smoothing.sigma,
-        "norm": "L2",
-        "input_range": describe_range(smoothing.input_range),
-        "base_classifier": smoothing.base,
-        "precision": smoothing.precision,
-    }
+def _calibration_to_json(facts: CalibrationFacts) -> Json:
+    return {**vars(facts), "beta": level_text(facts.beta), "gamma": level_text(facts.gamma)}
 
 
-def _among_issued(calibration: Calibration, issued_share: float) -> str:
-    if issued_share <= 0:
-        return ""
-    among = min(1.0, float(calibration.failure) / issued_share)
-    return f" (about {format_up(among, 3)} at the issued share of the calibration inputs)"
+def _calibration_from_json(value: Json) -> CalibrationFacts:
+    levels: dict[str, Any] = {name: exact_level(value[name], name) for name in ("beta", "gamma")}
+    return CalibrationFacts(**{**value, **levels})

@@ -2,16 +2,19 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, per_input_guarantee
+from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.method import Method, register_method
+from rrise.certifiers.voting import SELECTION_VOTES, VoteMethod, check_enough_votes, check_whole_number
 from rrise.errors import SettingError
+from rrise.looks import GREEN, Look
 from rrise.statistics import (
     Level,
     certified_radius,
@@ -21,99 +24,97 @@ from rrise.statistics import (
     exact_level,
     level_text,
 )
-from rrise.votes.array import Smoothing, votes_for
+from rrise.votes.array import votes_for
 from rrise.votes.sequence import VoteSequence
+from rrise.votes.smoothing import Smoothing
 
 GRID = 1000
 """Into how many steps the mapping cuts the proportions from 0 to 1."""
 FEWEST = 100
 """The fewest votes of a pilot, and of a certificate."""
+DECLINES = (0.01, 0.05)
+"""Relative declines of the radius that the paper accepts."""
 
 _BLOCK = 64
 
 
 @dataclass(frozen=True)
-class InputSpecificBudget(VoteCertifier):
+class InputSpecificBudget(VoteMethod):
     """Plans each input's votes from a pilot, after Seferis et al. (2024); Baseline 2 of the paper.
 
-    The pilot is the first `min(k, max(100, floor(k / 100)))` votes. Its top class is the label, and
-    the ends of that class's two-sided Clopper–Pearson interval at `alpha`, widened to the grid, go through
+    The pilot is the first `min(n, max(100, floor(n / 100)))` votes. Its top class is the label, and
+    the ends of that class's two-sided Clopper–Pearson interval at `failure`, widened to the grid, go through
     `budget_mapping`. The larger of the two budgets is drawn as fresh votes, at least 100 and at most what the
-    pilot leaves of `k`; the certificate is the Clopper–Pearson bound at `alpha` from these alone. Proportions
-    strictly between the ends may need more votes than either: as in the paper, they are not asked.
+    pilot leaves of `n`; the certificate is the Clopper–Pearson bound at `failure` from these alone.
+    Proportions strictly between the ends may need more votes than either; as in the paper, nobody asks them.
 
-    Valid for each input at `alpha`: label and budget depend on the pilot only, and the votes of the bound are
+    Valid for each input at `failure`: label and budget depend on the pilot only. The votes of the bound are
     none of the pilot's. Where both ends map to 0 no vote is drawn and the certifier abstains. The bound is
     then the pilot's own, but at most 1/2: votes that chose a class do not certify it.
     """
 
-    k: int
+    n: int
     decline: float
-    alpha: Level = 0.001
+    failure: Level = 0.001
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "k")
-        alpha = exact_level(self.alpha, "alpha")
+        check_whole_number(self, "n")
+        alpha = exact_level(self.failure, "failure")
         if alpha >= Fraction(1, 2):
-            raise SettingError(f"expected alpha below 1/2 to plan budgets with, got {self.alpha}")
+            raise SettingError(f"expected failure below 1/2 to plan budgets with, got {self.failure}")
         check_level(self.decline, "decline")
         enough = int(np.floor(-np.log2(float(alpha)))) + 1
-        if self.k - self.pilot < enough:
+        if self.n - self.pilot < enough:
             raise SettingError(
-                f"a budget of k={self.k} leaves {self.k - self.pilot} votes after a pilot of {self.pilot}, "
-                f"and certifying at alpha={self.alpha} takes {enough}: use k={FEWEST + enough} or more"
+                f"a budget of n={self.n} leaves {self.n - self.pilot} votes after a pilot of {self.pilot}, "
+                f"and certifying at failure={self.failure} takes {enough}: use n={FEWEST + enough} or more"
             )
 
     @property
     def name(self) -> str:
         """What it is called in tables."""
-        level = level_text(exact_level(self.alpha, "alpha"))
-        return f"input-specific budget, k={self.k}, decline={self.decline:g}, alpha={level}"
-
-    @property
-    def budget(self) -> int:
-        """The most votes of one input, pilot included."""
-        return self.k
+        level = level_text(exact_level(self.failure, "failure"))
+        return f"input-specific budget, n={self.n}, decline={self.decline:g}, failure={level}"
 
     @property
     def pilot(self) -> int:
         """The number of pilot votes."""
-        return min(self.k, max(FEWEST, self.k // 100))
+        return min(self.n, max(FEWEST, self.n // 100))
 
-    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
+    def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:  # noqa: ARG002
+        """State the guarantee: for each input, at `failure`."""
+        failure = exact_level(self.failure, "failure")
+        settings = {"largest_budget": self.n, "pilot_votes": self.pilot, "decline": self.decline}
+        return per_input_guarantee("input-specific-budget", failure, smoothing, **settings)
+
+    def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
         """Certify from the votes alone, asking for as many as planned; `selection` is not used."""
-        check_enough_votes(votes, self.k)
-        alpha = exact_level(self.alpha, "alpha")
+        check_enough_votes(votes, self.n)
+        alpha = float(exact_level(self.failure, "failure"))
         counts = votes.counts(0, self.pilot)
         label = counts.argmax(axis=1)
         agreeing = votes_for(counts, label)
         fresh = self.planned(agreeing)
-        bound = np.minimum(np.atleast_1d(clopper_pearson_lower(agreeing, self.pilot, float(alpha))), 0.5)
+        bound = np.minimum(np.atleast_1d(clopper_pearson_lower(agreeing, self.pilot, alpha)), 0.5)
         rows = np.flatnonzero(fresh)
         found = votes.agreeing(label[rows], self.pilot, self.pilot + fresh[rows], rows)
-        bound[rows] = clopper_pearson_lower(found, fresh[rows], float(alpha))
+        bound[rows] = clopper_pearson_lower(found, fresh[rows], alpha)
         return Certificates.from_bound(
             label,
             bound,
-            sigma=votes.smoothing.sigma,
-            guarantee=self._guarantee(alpha, votes.smoothing),
+            guarantee=self.guarantee(votes.smoothing),
             passes=self.pilot + fresh,
         )
 
     def planned(self, agreeing: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the fresh votes to draw when so many of the pilot's agree; 0 where none would help."""
-        alpha = float(exact_level(self.alpha, "alpha"))
+        alpha = float(exact_level(self.failure, "failure"))
         low, high = clopper_pearson_interval(agreeing, self.pilot, alpha)
-        _, mapped = budget_mapping(self.k, self.decline, alpha)
+        _, mapped = budget_mapping(self.n, self.decline, alpha)
         ends = np.stack([np.floor(low * GRID), np.ceil(high * GRID)]).astype(np.int64)
         largest = mapped[ends].max(axis=0)
-        wanted = np.minimum(np.maximum(largest, FEWEST), self.k - self.pilot)
+        wanted = np.minimum(np.maximum(largest, FEWEST), self.n - self.pilot)
         return np.where(largest > 0, wanted, 0)
-
-    def _guarantee(self, alpha: Fraction, smoothing: Smoothing) -> Guarantee:
-        numbers = {"largest_budget": self.k, "pilot_votes": self.pilot, "decline": self.decline}
-        why = "The pilot votes that chose the label and the number of votes had no part in the bound."
-        return per_input_guarantee("input-specific-budget", alpha, smoothing, numbers, why)
 
 
 @lru_cache(maxsize=256)
@@ -168,3 +169,26 @@ def _earliest(
         reached = special.betaincinv(successes, middle - successes + 1, alpha) >= bound
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     return np.asarray(np.maximum(high - 1, 1))
+
+
+register_words(
+    "input-specific-budget",
+    why="The pilot votes that chose the label and the number of votes had no part in the bound.",
+)
+INPUT_SPECIFIC = register_method(
+    Method(
+        "Baseline 2",
+        label="Baseline 2: input-specific budget",
+        order=2,
+        look=Look(GREEN, (2, 1.5), "^", "..."),
+        in_paper=True,
+        variants=lambda n, failure: [
+            (f"k{n}_decline{decline:g}", partial(InputSpecificBudget, n, decline, failure))
+            for decline in DECLINES
+        ],
+        main_variant="k{n}_decline0.01",
+        paper_variant="decline0.01",
+        paper_break_even="decline0.05",
+        abbreviation="B2",
+    )
+)

@@ -1,93 +1,134 @@
 """Fixed-budget Monte Carlo certification, the reference that the surrogate is measured against."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.certifiers.by_votes import (
-    VoteCertifier,
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import Guarantee, no_guarantee, per_input_guarantee
+from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.method import Method, register_method
+from rrise.certifiers.voting import (
+    SELECTION_VOTES,
+    VoteMethod,
     check_enough_votes,
     check_selection,
     check_whole_number,
 )
-from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.guarantee import Guarantee, monte_carlo_guarantee, one_stage_guarantee
 from rrise.errors import InputError
+from rrise.looks import INK, VERMILLION, Look
 from rrise.statistics import Level, check_budget, clopper_pearson_lower, exact_level, level_text
 from rrise.votes.array import Votes, check_votes, votes_for
 from rrise.votes.sequence import VoteSequence
+from rrise.votes.smoothing import Smoothing
 
 
 @dataclass(frozen=True)
-class MonteCarlo(VoteCertifier):
+class MonteCarlo(VoteMethod):
     """Certifies from a fixed number `n` of votes; Baseline 1 of the paper is the one-stage form.
 
-    Two-stage (Cohen et al., 2019): the class is the most frequent one among all selection votes; its
-    probability is bounded below from the first `n` of the separate votes by Clopper–Pearson at `alpha`. For
-    every input, the probability over the noise that a radius is issued and wrong is at most `alpha`.
+    Two-stage (Cohen et al., 2019): the class is the most frequent one among all selection votes. Its
+    probability is bounded below from the first `n` of the separate votes by Clopper–Pearson at `failure`. For
+    every input, the probability over the noise that a radius is issued and wrong is at most `failure`.
 
     One-stage (`two_stage=False`): class and bound come from the same `n` votes. With two classes near 1/2
-    that probability is then about `2 alpha`; for no input is it larger. (For a class of probability p up to
-    1/2, the probability that its bound exceeds 1/2 is convex in p, so at most `2 p alpha`. If all classes
-    are such, the sum is at most `2 alpha`; one above 1/2 adds `alpha` and leaves less than that to the rest.)
+    that probability is then about `2 failure`; for no input is it larger. (For a class of probability p up to
+    1/2, the probability that its bound exceeds 1/2 is convex in p, so at most `2 p failure`. If all classes
+    are such, the sum is at most `2 failure`; one above 1/2 adds `failure` and leaves less than that to the
+    rest.)
+
+    Example:
+        >>> import numpy as np, torch
+        >>> base = torch.nn.Linear(4, 3)
+        >>> certifier = MonteCarlo(200, failure=0.01).bind(base, sigma=0.25, seed=0)
+        >>> certifier.certify(np.full((2, 4), 0.5)).passes.tolist()
+        [300, 300]
     """
 
     n: int
-    alpha: Level = 0.001
+    failure: Level = 0.001
     two_stage: bool = True
 
     def __post_init__(self) -> None:
         check_whole_number(self, "n")
-        check_budget(self.n, float(exact_level(self.alpha, "alpha")))
+        check_budget(self.n, float(exact_level(self.failure, "failure")), "failure")
 
     @property
     def name(self) -> str:
         """What it is called in tables."""
         stages = "two-stage" if self.two_stage else "one-stage"
-        return f"Monte Carlo, {stages}, n={self.n}, alpha={level_text(exact_level(self.alpha, 'alpha'))}"
+        level = level_text(exact_level(self.failure, "failure"))
+        return f"Monte Carlo, {stages}, n={self.n}, failure={level}"
 
-    @property
-    def budget(self) -> int:
-        """The votes of each input, selection votes not counted."""
-        return self.n
+    def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:
+        """State the guarantee: for each input, at `failure`, and twice that where one stage does both."""
+        failure = exact_level(self.failure, "failure")
+        if self.two_stage:
+            return _two_stage_guarantee(failure, self.n, selection_votes, smoothing)
+        if failure >= Fraction(1, 2):
+            return no_guarantee("monte-carlo-one-stage", smoothing, failure, votes=self.n)
+        promised = per_input_guarantee("monte-carlo-one-stage", 2 * failure, smoothing, votes=self.n)
+        return replace(promised, nominal=failure)
 
-    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:
+    def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:
         """Certify from the first `n` votes; the one-stage form does not look at `selection`."""
         check_enough_votes(votes, self.n)
-        alpha = exact_level(self.alpha, "alpha")
+        alpha = exact_level(self.failure, "failure")
         if not self.two_stage:
             counts = votes.counts(0, self.n)
-            guarantee = one_stage_guarantee(alpha, self.n, votes.smoothing)
-            return _certificates(counts, counts, alpha, self.n, guarantee)
+            return _certificates(counts, counts, alpha, self.n, self.guarantee(votes.smoothing))
         if selection is None:
             raise InputError(
                 "expected selection votes to choose the class by, with noise of their own; two_stage=False "
                 "chooses it by the votes themselves, but then the level does not hold"
             )
-        smoothing = check_selection(votes, selection)
+        guarantee = self.guarantee(check_selection(votes, selection), selection.length)
         chosen = selection.counts(0, selection.length)
         counts, passes = votes.counts(0, self.n), self.n + selection.length
-        guarantee = monte_carlo_guarantee(alpha, self.n, selection.length, smoothing)
         return _certificates(counts, chosen, alpha, passes, guarantee)
 
 
-def monte_carlo_certificates(votes: Votes, selection: Votes, *, alpha: Level = 0.001) -> Certificates:
+def monte_carlo_certificates(votes: Votes, selection: Votes, *, failure: Level = 0.001) -> Certificates:
     """Certify inputs from their votes by the standard two-stage procedure (Cohen et al., 2019).
 
     The class is the most frequent one among the `selection` votes; its probability is bounded below from
-    the separate `votes` by Clopper–Pearson at `alpha`. For every input, the probability over the noise
-    that a radius is issued and wrong is at most `alpha`. The two must not share noise: collect them with
-    different seeds or splits.
+    the separate `votes` by Clopper–Pearson at `failure`. For every input, the probability over the noise
+    that a radius is issued and wrong is at most `failure`.
+
+    Args:
+        votes: votes of the inputs, from `collect_votes` or `read_votes`.
+        selection: more votes of the same inputs with another seed or split: the two must not share noise.
+        failure: the allowed probability of a wrong certificate.
+
+    Returns:
+        One certificate per input.
+
+    Raises:
+        MismatchError: the two are not of the same inputs and smoothed classifier, or share their noise.
+        SettingError: so few votes can never certify at this failure.
+
+    Example:
+        >>> import numpy as np, torch, rrise
+        >>> base, inputs = torch.nn.Linear(4, 3), np.full((2, 4), 0.5)
+        >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=200, split="votes")
+        >>> selection = rrise.collect_votes(base, inputs, sigma=0.25, n=50, split="selection")
+        >>> len(monte_carlo_certificates(votes, selection))
+        2
     """
-    exact = exact_level(alpha, "alpha")
+    exact = exact_level(failure, "failure")
     counts, n = check_votes(votes, len(votes))
     chosen, selection_n = check_votes(selection, len(votes), counts.shape[1])
     smoothing = check_selection(votes, selection)
-    check_budget(n, float(exact))
-    guarantee = monte_carlo_guarantee(exact, n, selection_n, smoothing)
+    check_budget(n, float(exact), "failure")
+    guarantee = _two_stage_guarantee(exact, n, selection_n, smoothing)
     return _certificates(counts, chosen, exact, n + selection_n, guarantee)
+
+
+def _two_stage_guarantee(failure: Fraction, n: int, selection: int, smoothing: Smoothing) -> Guarantee:
+    return per_input_guarantee("monte-carlo", failure, smoothing, votes=n, selection_votes=selection)
 
 
 def _certificates(
@@ -100,6 +141,35 @@ def _certificates(
     """Bound the class that is most frequent among the votes `chosen` by the votes `counts`."""
     label = chosen.argmax(axis=1)
     bound = clopper_pearson_lower(votes_for(counts, label), counts.sum(axis=1), float(alpha))
-    return Certificates.from_bound(
-        label, np.atleast_1d(bound), sigma=guarantee.numbers["sigma"], guarantee=guarantee, passes=passes
+    return Certificates.from_bound(label, np.atleast_1d(bound), guarantee=guarantee, passes=passes)
+
+
+register_words(
+    "monte-carlo-one-stage",
+    why="The same votes choose the class and bound it.",
+    nominal="the level {nominal}, at which the bounds are computed. It is not valid, because the same votes "
+    "choose the class and bound it. Near p = 1/2, with two close classes, about twice as many are wrong.",
+)
+ONE_STAGE = register_method(
+    Method(
+        "Baseline 1",
+        label="Baseline 1: Monte Carlo, one-stage",
+        order=1,
+        look=Look(VERMILLION, (6, 2), "s", "///"),
+        in_paper=True,
+        variants=lambda n, failure: [(f"n{n}", partial(MonteCarlo, n, failure, two_stage=False))],
+        main_variant="n{n}",
+        abbreviation="B1",
     )
+)
+TWO_STAGE = register_method(
+    Method(
+        "Monte Carlo, two-stage",
+        order=5,
+        look=Look(INK, (4, 1.5, 1, 1.5, 1, 1.5), "P"),
+        variants=lambda n, failure: [(f"n{n}", partial(MonteCarlo, n, failure))],
+        main_variant="n{n}",
+        needs_selection=True,
+        abbreviation="two-stage",
+    )
+)

@@ -7,16 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.guarantee import (
-    ABOUT_THE_TRUTH,
-    WRONG,
-    Guarantee,
-    smoothing_numbers,
-    surrogate_guarantee,
-)
+from rrise.certifiers.guarantee import no_guarantee, surrogate_guarantee
+from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.method import Method, register_method
 from rrise.errors import InputError
-from rrise.statistics import Calibration, Level, fit_calibration
-from rrise.votes.array import Smoothing, check_votes, votes_for
+from rrise.looks import BLUE, PURPLE, Look
+from rrise.statistics import Calibration, Level, Score, fit_calibration
+from rrise.votes.array import check_votes, votes_for
+from rrise.votes.smoothing import Smoothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,25 +46,21 @@ def calibrated_certificates(
     smoothing: Smoothing,
     failure: Level,
     beta: Level = 0.001,
-    score: str = "probit",
-    seen_in_training: int = 0,
+    score: str | Score = "probit",
+    seen_in_training: int | None = 0,
 ) -> tuple[Certificates, Calibration]:
     """Calibrate a surrogate on held-out predictions and their votes, and certify others with it.
 
     What `calibrate` promises for a certifier holds here too, under the same assumptions.
     """
     counts, n = check_votes(votes, len(calibration))
+    agreeing = votes_for(counts, calibration.label)
     fitted, evidence = fit_calibration(
-        calibration.top_probability,
-        votes_for(counts, calibration.label),
-        n,
-        failure=failure,
-        beta=beta,
-        score=score,
+        calibration.top_probability, agreeing, n, failure=failure, beta=beta, score=score
     )
     guarantee = surrogate_guarantee(fitted, evidence, smoothing, seen_in_training)
     bound = fitted.lower_bound(predictions.top_probability)
-    return _certified(predictions, bound, smoothing, guarantee), fitted
+    return Certificates.from_bound(predictions.label, bound, guarantee=guarantee, passes=1), fitted
 
 
 def face_value_certificates(predictions: Predictions, smoothing: Smoothing) -> Certificates:
@@ -74,20 +68,26 @@ def face_value_certificates(predictions: Predictions, smoothing: Smoothing) -> C
 
     The offline surrogate of Bhardwaj et al. (2024) has no calibration; this is what it would certify.
     """
-    guarantee = Guarantee(
-        method="surrogate-at-face-value",
-        failure="none",
-        promise=f"Nothing is promised: a radius may be wrong at any rate, that is: {WRONG}.",
-        assumptions=(),
-        not_promised=("that the probability is a lower bound: it was not calibrated.", ABOUT_THE_TRUTH),
-        numbers=smoothing_numbers(smoothing),
-    )
-    return _certified(predictions, predictions.top_probability, smoothing, guarantee)
-
-
-def _certified(
-    predictions: Predictions, bound: NDArray[np.float64], smoothing: Smoothing, guarantee: Guarantee
-) -> Certificates:
+    guarantee = no_guarantee("surrogate-at-face-value", smoothing)
     return Certificates.from_bound(
-        predictions.label, bound, sigma=smoothing.sigma, guarantee=guarantee, passes=1
+        predictions.label, predictions.top_probability, guarantee=guarantee, passes=1
     )
+
+
+register_words(
+    "surrogate-at-face-value", why="The surrogate's probability is no lower bound: it was not calibrated."
+)
+RRISE = register_method(
+    Method("RRISE", order=0, look=Look(BLUE, (), "o"), in_paper=True, paper_variant="trainhead_initbase")
+)
+JENSEN_SHANNON = register_method(
+    Method(
+        "Baseline 4",
+        label="Baseline 4: Jensen–Shannon surrogate",
+        order=4,
+        look=Look(PURPLE, (1, 1), "D", "xxx"),
+        in_paper=True,
+        paper_variant="init0",
+        uncalibrated=True,
+    )
+)

@@ -1,30 +1,57 @@
 """Sequential certification: stops whenever it likes, and its level holds all the same."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.certifiers.by_votes import VoteCertifier, check_enough_votes, check_whole_number
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, per_input_guarantee
+from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.method import Method, register_method
+from rrise.certifiers.voting import SELECTION_VOTES, VoteMethod, check_enough_votes, check_whole_number
 from rrise.errors import SettingError
+from rrise.looks import SKY, Look
 from rrise.statistics import Level, anytime_lower, certified_radius, check_level, exact_level, level_text
-from rrise.votes.array import Smoothing
 from rrise.votes.sequence import VoteSequence
+from rrise.votes.smoothing import Smoothing
 
 LOOKS = 100
 """How often it looks by default."""
 HOPE = 2.0
 """Standard errors by which the proportion of an input without a certificate is thought too low."""
+TOLERANCES = (0.01, 0.05)
+"""Relative gains to stop at in evaluations, as those of Baseline 3."""
 
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class SequentialLook:
+    """What is certified at one look, an entry for each input.
+
+    Attributes:
+        votes: votes so far, selection included.
+        counted: votes so far that count for the bound.
+        label: the class that the selection votes chose.
+        agreeing: of the counted votes, those for the label; of an input that is done, as many as it had then.
+        lower_bound: the largest bound seen so far, valid whenever one stops looking.
+        passes: votes that each input took.
+    """
+
+    votes: int
+    counted: int
+    label: NDArray[np.int64]
+    agreeing: NDArray[np.int64]
+    lower_bound: Array
+    passes: NDArray[np.int64]
+
+
 @dataclass(frozen=True)
-class Sequential(VoteCertifier):
+class Sequential(VoteMethod):
     """Votes until the wanted radius is certified, or until more votes promise little.
 
     The first `selection` votes choose the label. From the votes after them, `anytime_lower` bounds its
@@ -36,13 +63,20 @@ class Sequential(VoteCertifier):
     it is that of a proportion two standard errors higher, so that an input is given up only when none is in
     sight. Predictions are used to stop by and for nothing else.
 
-    Valid for each input at `alpha` under any rule of stopping, this one too: the probability that any of the
-    bounds exceeds the true one is at most `alpha`. That costs votes: at the same number, the radius is
+    Valid for each input at `failure` under any rule of stopping, this one too: the probability that any of
+    the bounds exceeds the true one is at most `failure`. That costs votes: at the same number, the radius is
     shorter than that of a Clopper–Pearson bound, which may look only once.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> base = torch.nn.Linear(4, 3)
+        >>> certifier = Sequential(500, failure=0.01, radius=0.1).bind(base, sigma=0.25, seed=0)
+        >>> bool((certifier.certify(np.full((2, 4), 0.5)).passes <= 500).all())
+        True
     """
 
     n: int
-    alpha: Level = 0.001
+    failure: Level = 0.001
     tolerance: float | None = None
     radius: float | None = None
     selection: int = 100
@@ -57,11 +91,11 @@ class Sequential(VoteCertifier):
             check_level(self.tolerance, "tolerance")
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise SettingError(f"expected a positive radius to stop at, got {self.radius}")
-        enough = _fewest_votes(float(exact_level(self.alpha, "alpha")))
+        enough = _fewest_votes(float(exact_level(self.failure, "failure")))
         if self.n - self.selection < enough:
             raise SettingError(
                 f"{self.n} votes, {self.selection} of them for selection, can never certify at "
-                f"alpha={self.alpha}: use at least {self.selection + enough}"
+                f"failure={self.failure}: use at least {self.selection + enough}"
             )
 
     @property
@@ -72,13 +106,8 @@ class Sequential(VoteCertifier):
             for what, value in (("tolerance", self.tolerance), ("radius", self.radius))
             if value is not None
         ]
-        level = level_text(exact_level(self.alpha, "alpha"))
-        return ", ".join(["sequential (anytime-valid)", f"n={self.n}", *stops, f"alpha={level}"])
-
-    @property
-    def budget(self) -> int:
-        """The most votes of one input, selection included."""
-        return self.n
+        level = level_text(exact_level(self.failure, "failure"))
+        return ", ".join(["sequential (anytime-valid)", f"n={self.n}", *stops, f"failure={level}"])
 
     @property
     def looks(self) -> list[int]:
@@ -86,10 +115,33 @@ class Sequential(VoteCertifier):
         step = math.ceil(self.n / LOOKS) if self.step is None else self.step
         return [*range(self.selection + step, self.n, step), self.n]
 
-    def certify(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
+    def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:  # noqa: ARG002
+        """State the guarantee: for each input, at `failure`."""
+        settings = {
+            "largest_budget": self.n,
+            "selection_votes": self.selection,
+            "looks": len(self.looks),
+            "tolerance": self.tolerance,
+            "wanted_radius": self.radius,
+        }
+        failure = exact_level(self.failure, "failure")
+        return per_input_guarantee("sequential", failure, smoothing, **settings)
+
+    def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
         """Certify from `votes` alone, asking only for those of inputs that go on; `selection` is not used."""
+        for look in self.look_by_look(votes):
+            last = look
+        return self.certificates_at(last, votes.smoothing)
+
+    def certificates_at(self, look: SequentialLook, smoothing: Smoothing) -> Certificates:
+        """Return the certificates of a look; each look is one to stop at."""
+        guarantee = self.guarantee(smoothing)
+        return Certificates.from_bound(look.label, look.lower_bound, guarantee=guarantee, passes=look.passes)
+
+    def look_by_look(self, votes: VoteSequence) -> Iterator[SequentialLook]:
+        """Yield what is certified at each look, drawing votes only for inputs that are not done."""
         check_enough_votes(votes, self.n)
-        alpha, sigma = exact_level(self.alpha, "alpha"), votes.smoothing.sigma
+        alpha, sigma = float(exact_level(self.failure, "failure")), votes.smoothing.sigma
         label = votes.counts(0, self.selection).argmax(axis=1)
         agreeing, passes = np.zeros(len(votes), dtype=np.int64), np.zeros(len(votes), dtype=np.int64)
         bound = np.zeros(len(votes))
@@ -97,13 +149,13 @@ class Sequential(VoteCertifier):
         for now in self.looks:
             agreeing[active] += votes.agreeing(label[active], before, now, active)
             passes[active] = now
-            seen = anytime_lower(agreeing[active], now - self.selection, float(alpha))
+            seen = anytime_lower(agreeing[active], now - self.selection, alpha)
             bound[active] = np.maximum(bound[active], seen)
             active = active[self._goes_on(bound[active], agreeing[active], now, sigma)]
             before = now
-        return Certificates.from_bound(
-            label, bound, sigma=sigma, guarantee=self._guarantee(alpha, votes.smoothing), passes=passes
-        )
+            yield SequentialLook(
+                now, now - self.selection, label, agreeing.copy(), bound.copy(), passes.copy()
+            )
 
     def _goes_on(
         self, bound: Array, agreeing: NDArray[np.int64], now: int, sigma: float
@@ -123,22 +175,27 @@ class Sequential(VoteCertifier):
         proportion = agreeing / seen
         error = np.sqrt(proportion * (1 - proportion) / seen)
         hoped = np.minimum(np.where(bound > 0.5, proportion, proportion + HOPE * error), 1.0)
-        alpha = float(exact_level(self.alpha, "alpha"))
+        alpha = float(exact_level(self.failure, "failure"))
         return anytime_lower(np.floor(hoped * final), final, alpha)
-
-    def _guarantee(self, alpha: Fraction, smoothing: Smoothing) -> Guarantee:
-        numbers = {
-            "largest_budget": self.n,
-            "selection_votes": self.selection,
-            "looks": len(self.looks),
-            "tolerance": self.tolerance,
-            "wanted_radius": self.radius,
-        }
-        why = "This holds whenever and for whatever reason the voting stops."
-        return per_input_guarantee("sequential", alpha, smoothing, numbers, why)
 
 
 def _fewest_votes(alpha: float) -> int:
     """Return how many votes, if all agree, it takes for an anytime-valid bound above 1/2."""
     unanimous = np.arange(1, 2 * math.ceil(-math.log2(alpha)) + 20)
     return int(unanimous[np.argmax(anytime_lower(unanimous, unanimous, alpha) > 0.5)])
+
+
+register_words("sequential", why="This holds whenever and for whatever reason the voting stops.")
+SEQUENTIAL = register_method(
+    Method(
+        "Sequential, anytime-valid",
+        order=6,
+        look=Look(SKY, (8, 2, 2, 2), "X", "---"),
+        variants=lambda n, failure: [
+            (f"n{n}_tol{tolerance:g}", partial(Sequential, n, failure, tolerance=tolerance))
+            for tolerance in TOLERANCES
+        ],
+        main_variant="n{n}_tol0.01",
+        abbreviation="sequential",
+    )
+)

@@ -8,7 +8,14 @@ import pyarrow.parquet as pq
 
 from rrise.errors import FolderError
 from rrise.files import Json, write_table
-from rrise.statistics import Calibration, CalibrationEvidence, exact_level, level_text, refit_calibration
+from rrise.statistics import (
+    Calibration,
+    CalibrationEvidence,
+    exact_level,
+    level_text,
+    refit_calibration,
+    score_by_name,
+)
 
 _COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
 
@@ -16,7 +23,7 @@ _COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
 def calibration_to_json(calibration: Calibration) -> Json:
     """Return the numbers of a calibration as JSON."""
     return {
-        "score": calibration.score,
+        "score": calibration.score.name,
         "offset": calibration.offset,
         "rank": calibration.rank,
         "size": calibration.size,
@@ -29,7 +36,7 @@ def calibration_to_json(calibration: Calibration) -> Json:
 def calibration_from_json(value: Json) -> Calibration:
     """Read the numbers back."""
     return Calibration(
-        score=str(value["score"]),
+        score=score_by_name(str(value["score"])),
         offset=float(value["offset"]),
         rank=int(value["rank"]),
         size=int(value["size"]),

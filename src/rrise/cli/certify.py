@@ -11,23 +11,28 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from rrise.certifiers.surrogate import Certifier
+    from rrise.certifiers.certifier import Certifier
+
+if TYPE_CHECKING:
+    pass
 
 
 def certify(
-    certifier: Annotated[Path, typer.Argument(help="A certifier folder.", show_default=False)],
+    certifier: Annotated[
+        Path, typer.Argument(help="A certifier folder, or an exported one.", show_default=False)
+    ],
     files: Annotated[
         list[Path], typer.Argument(help="PNG, JPEG or .npy files, or folders of them.", show_default=False)
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Certify images or arrays: one forward pass each."""
-    from rrise.certifiers.folder import load_certifier
+    from rrise.deployment.loading import load_deployed
 
-    loaded = load_certifier(certifier)
+    loaded = load_deployed(certifier)
     records = _certify_files(loaded, files)
     if as_json:
-        guarantee = {"id": loaded.guarantee.id, **loaded.guarantee.to_json()}
+        guarantee = loaded.guarantee.to_json()
         typer.echo(
             json.dumps({"guarantee": guarantee, "certificates": records}, indent=2, ensure_ascii=False)
         )
@@ -46,7 +51,7 @@ def _certify_files(certifier: "Certifier", paths: list[Path]) -> list[dict[str, 
         batch = read_inputs(path, certifier.input_shape, certifier.smoothing.input_range)
         sources += [{"file": str(path), "index": index} for index in range(len(batch))]
         batches.append(batch)
-    records = certifier(torch.cat(batches)).records(certifier.class_names)
+    records = certifier.certify(torch.cat(batches)).records(certifier.class_names)
     return [{**source, **record} for source, record in zip(sources, records, strict=True)]
 
 

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from rrise.cli.run import DataRoot
+from rrise.deployment.export.runtimes import ONNX_RUNTIME, RUNTIMES
 from rrise.errors import SettingError
 
 
@@ -15,9 +16,9 @@ def export(
     *,
     form: Annotated[str, typer.Option("--format", help="onnx.")] = "onnx",
     int8: Annotated[bool, typer.Option("--int8", help="Quantise the surrogate to int8.")] = False,
-    openvino: Annotated[
-        bool, typer.Option("--openvino", help="Calibrate for OpenVINO instead of ONNX Runtime.")
-    ] = False,
+    runtime: Annotated[
+        str, typer.Option(help=f"The runtime to calibrate for: {' or '.join(RUNTIMES)}.")
+    ] = ONNX_RUNTIME.name,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write.", show_default="CERTIFIER-RUNTIME-NUMBERS")
     ] = None,
@@ -43,7 +44,7 @@ def export(
 
     loaded = load_certifier(certifier)
     data = calibration_data(certifier, loaded, inputs=inputs, votes=votes, data_root=data_root)
-    folder = out or folder_beside(certifier, int8=int8, openvino=openvino)
+    folder = out or folder_beside(certifier, int8=int8, runtime=runtime)
     with console.status("exporting, and calibrating in that form ..."):
         exported = export_certifier(
             loaded,
@@ -51,7 +52,7 @@ def export(
             data.votes,
             folder,
             int8=int8,
-            openvino=openvino,
+            runtime=runtime,
             range_inputs=data.range_inputs,
             allow_seen=True,  # range inputs of a run are apart from its calibration inputs by its splits
         )

@@ -75,7 +75,9 @@ def serve(
     )
     deployed = load_deployed(certifier)
     module = None if base is None else load_base(base, weights)
-    shown = {} if samples is None else read_samples(samples, deployed.input_shape, deployed.input_range)
+    shown = (
+        {} if samples is None else read_samples(samples, deployed.input_shape, deployed.smoothing.input_range)
+    )
     with ExitStack() as opened:
         watching = None
         if monitor is not None:

@@ -64,6 +64,13 @@ class _Node:
     name: str
 
 
+class _Device:
+    """Stands for the device that the program runs on."""
+
+
+_DEVICE = _Device()
+
+
 @dataclass(frozen=True)
 class _Call:
     name: str
@@ -93,8 +100,10 @@ class _Interpreter(nn.Module):
         results: dict[str, Any] = {name: self._buffers[buffer] for name, buffer in self._weights.items()}
         results[self._input] = images
         for call in self._calls:
-            arguments = _filled_in(call.args, results)
-            keywords = {name: _filled_in(value, results) for name, value in call.kwargs.items()}
+            arguments = _filled_in(call.args, results, images.device)
+            keywords = {
+                name: _filled_in(value, results, images.device) for name, value in call.kwargs.items()
+            }
             results[call.name] = call.function(*arguments, **keywords)
             for name in call.finished:
                 del results[name]
@@ -155,7 +164,7 @@ def _read(value: Any, uses: list[str]) -> Any:
         case "float":
             return float(content)
         case "device":
-            return torch.device("cpu")
+            return _DEVICE
         case "torch":
             constant = getattr(torch, content)
             if isinstance(constant, TORCH_CONSTANTS):
@@ -163,9 +172,9 @@ def _read(value: Any, uses: list[str]) -> Any:
     raise ValueError(f"unknown value {value!r}")
 
 
-def _filled_in(value: Any, results: dict[str, Any]) -> Any:
+def _filled_in(value: Any, results: dict[str, Any], device: torch.device) -> Any:
     if isinstance(value, _Node):
         return results[value.name]
     if isinstance(value, list):
-        return [_filled_in(item, results) for item in value]
-    return value
+        return [_filled_in(item, results, device) for item in value]
+    return device if value is _DEVICE else value

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from rrise.certifiers.folder import MANIFEST as CERTIFIER
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.evaluation.measure.evidence import Evidence, rounded_down
 from rrise.evaluation.measure.evidence_files import write_evidence
 from rrise.evaluation.measure.methods import SurrogateEvidence, voting_outcomes
@@ -69,7 +69,7 @@ class Candidate:
 def evaluate(
     run: Run,
     base: nn.Module,
-    certifier: Certifier,
+    certifier: SurrogateCertifier,
     candidates: Sequence[Candidate],
     votes: Mapping[str, Votes],
 ) -> Evaluation:
@@ -105,7 +105,7 @@ class _Evaluator:
         self,
         run: Run,
         base: nn.Module,
-        certifier: Certifier,
+        certifier: SurrogateCertifier,
         candidates: Sequence[Candidate],
         calibration_votes: Votes,
     ) -> None:
@@ -149,7 +149,7 @@ class _Evaluator:
 
     def evidence(self) -> Evidence:
         """Return all that the evaluation is computed from."""
-        data, sigma = self.run.data, self.recipe.votes.sigma
+        data = self.run.data
         voting = voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
         found = Evidence(
             about=self._about(),
@@ -157,7 +157,7 @@ class _Evaluator:
             labels=self.reported.pick(data.labels("test").numpy(), data.labels("calibration").numpy()),
             calibrated_on=self.reported.calibrated_on,
             reference=self.votes.votes(self.votes.length),
-            voting=tuple(rounded_down(outcome, sigma) for outcome in voting),
+            voting=tuple(map(rounded_down, voting)),
             surrogates=tuple(map(self._surrogate, self.candidates)),
             calibration_votes=self.calibration_votes,
             fewer_votes=self._fewer_votes(),
@@ -178,7 +178,7 @@ class _Evaluator:
             self.reported.predictions(predictions),
             predictions["calibration"],
             candidate.offline,
-            self.certifier.guarantee.numbers["calibration_inputs_seen_in_training"],
+            _seen_in_training(self.certifier),
         )
 
     def _fewer_votes(self) -> dict[int, Votes]:
@@ -212,7 +212,7 @@ class _Evaluator:
             "main_budget": self.votes.length,
             "main_failure": self.failure,
             "certifier": [main.method, main.variant, recipe.calibration.score],
-            "promise": self.certifier.guarantee.promise,
+            "promise": self.certifier.guarantee.words.promise,
             "thresholds": self.thresholds,
             "failures": self.failures,
             "beta": recipe.calibration.beta,
@@ -250,3 +250,8 @@ class _Evaluator:
             recipe=self.recipe.to_toml(),
             paper=self.recipe.evaluation.paper,
         )
+
+
+def _seen_in_training(certifier: SurrogateCertifier) -> int | None:
+    facts = certifier.guarantee.calibration
+    return None if facts is None else facts.seen_in_training

@@ -7,8 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from torch import nn
 
+from rrise.certifiers.calibrating import calibrate
 from rrise.certifiers.folder import load_certifier
-from rrise.certifiers.surrogate import Certifier, calibrate
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.augmentation import Augmentation
 from rrise.errors import SettingError, did_you_mean
 from rrise.evaluation.measure.results import Evaluation
@@ -198,20 +199,9 @@ class Pipeline(Run):
                     base,
                     self.data.training_values(),
                     votes,
-                    strategy=s.strategy,
-                    objective=s.objective,
+                    settings=s.training,
                     network=module,
-                    head=s.head,
-                    epochs=s.epochs,
-                    learning_rate=s.learning_rate,
-                    batch_size=s.batch_size,
-                    weight_decay=s.weight_decay,
-                    gradient_clip=s.gradient_clip,
-                    warmup_epochs=s.warmup_epochs,
-                    validation_share=s.validation_share,
                     labels=self.data.training_labels(),
-                    seed=s.seed,
-                    compiled=s.compile,
                     checkpoint=checkpoint,
                     team=self.team,
                     features=self.features,
@@ -234,7 +224,7 @@ class Pipeline(Run):
             training_passes=result["training_passes"],
         )
 
-    def certifier(self, base: nn.Module, surrogate: Surrogate, votes: Votes) -> Certifier:
+    def certifier(self, base: nn.Module, surrogate: Surrogate, votes: Votes) -> SurrogateCertifier:
         """Calibrate the surrogate."""
         s = self.recipe.calibration
 
@@ -243,7 +233,6 @@ class Pipeline(Run):
                 surrogate,
                 self.data.values("calibration")[:],
                 votes,
-                sigma=self.recipe.votes.sigma,
                 failure=s.failure,
                 beta=s.beta,
                 score=s.score,
@@ -262,7 +251,7 @@ class Pipeline(Run):
         return certifier
 
     def evaluation(
-        self, base: nn.Module, certifier: Certifier, surrogate: Surrogate, votes: dict[str, Votes]
+        self, base: nn.Module, certifier: SurrogateCertifier, surrogate: Surrogate, votes: dict[str, Votes]
     ) -> Evaluation:
         """Compare the certifier with every other method on the test inputs, and write the report."""
         own, budget, stored = self.recipe.surrogate, self.recipe.targets, self.recipe.votes.train

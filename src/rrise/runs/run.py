@@ -31,6 +31,7 @@ from rrise.training.features import Features
 from rrise.training.settings import TrainingHistory
 from rrise.training.team import Team
 from rrise.votes.array import Votes
+from rrise.votes.noise import Gaussian
 from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 
@@ -85,7 +86,7 @@ class Run:
     def plan(self, name: str, n: int) -> VotePlan:
         """Return what to vote on for one collection."""
         votes = self.recipe.votes
-        return VotePlan(votes.sigma, n, votes.seed, name, precision=votes.precision)
+        return VotePlan(Gaussian(votes.sigma), n, votes.seed, name, precision=votes.precision)
 
     def votes(self, split: str, base: nn.Module, n: int, purpose: str = "votes") -> Votes:
         """Collect the votes of a split, or read them: where more are stored, the first `n`.

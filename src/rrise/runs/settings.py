@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rrise.errors import SettingError
 from rrise.files import sha256_of_json
 from rrise.runs.surrogate_choices import Objective, Strategy
-from rrise.training.settings import TrainingSettings
+from rrise.training.settings import SurrogateTraining, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,24 @@ class SurrogateSettings:
     validation_share: float = 0.1
     seed: int = 0
     compile: bool | None = None
+
+    @property
+    def training(self) -> SurrogateTraining:
+        """What the training of a surrogate is told of them."""
+        return SurrogateTraining(
+            self.strategy,
+            self.objective,
+            self.head,
+            self.epochs,
+            self.learning_rate,
+            self.batch_size,
+            self.weight_decay,
+            self.gradient_clip,
+            self.warmup_epochs,
+            self.validation_share,
+            self.seed,
+            self.compile,
+        )
 
     @property
     def network_name(self) -> str:

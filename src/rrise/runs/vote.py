@@ -17,6 +17,7 @@ from rrise.progress import vote_bar, vote_log
 from rrise.runs.device import choose_device
 from rrise.votes.array import Votes
 from rrise.votes.inputs import ShardedInputs
+from rrise.votes.noise import Gaussian
 from rrise.votes.plan import VotePlan
 from rrise.votes.ray_backend import Cluster, ray_backend
 from rrise.votes.store import VoteStore
@@ -66,7 +67,7 @@ class VoteRecipe:
     @property
     def plan(self) -> VotePlan:
         """What to vote on."""
-        return VotePlan(self.sigma, self.n, self.seed, self.split, self.input_range, self.precision)
+        return VotePlan(Gaussian(self.sigma), self.n, self.seed, self.split, self.input_range, self.precision)
 
     def wishes(self) -> dict[str, Any]:
         """Return how to compute, as far as the recipe says it."""

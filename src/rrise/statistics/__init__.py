@@ -27,7 +27,7 @@ from rrise.statistics.conformal import (
 )
 from rrise.statistics.radius import certified_radius, check_sigma
 from rrise.statistics.rounding import float32_below, format_down, format_up, round_down
-from rrise.statistics.scores import SCORES, Score, score_by_name
+from rrise.statistics.scores import SCORES, Score, as_score, register_score, score_by_name
 
 __all__ = [
     "SCORES",
@@ -36,6 +36,7 @@ __all__ = [
     "Level",
     "Score",
     "anytime_lower",
+    "as_score",
     "certified_radius",
     "check_budget",
     "check_level",
@@ -52,6 +53,7 @@ __all__ = [
     "format_up",
     "level_text",
     "refit_calibration",
+    "register_score",
     "round_down",
     "score_by_name",
     "smallest_calibration_size",

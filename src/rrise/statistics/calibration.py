@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from rrise.errors import InputError
 from rrise.statistics.binomial import check_budget, clopper_pearson_lower
 from rrise.statistics.conformal import Level, conformal_rank, conformal_share, exact_level
-from rrise.statistics.scores import score_by_name
+from rrise.statistics.scores import PROBIT, Score, as_score
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Calibration:
     least `1 - beta - gamma`, over calibration inputs, new input and noise together (marginally).
     """
 
-    score: str
+    score: Score
     offset: float
     rank: int
     size: int
@@ -43,7 +43,7 @@ class Calibration:
     def lower_bound(self, top_probability: ArrayLike) -> NDArray[np.float64]:
         """Return the calibrated lower bound on the smoothed probability of the surrogate's class."""
         q = check_probabilities(top_probability, "top probabilities")
-        return np.asarray(score_by_name(self.score).bound(q, self.offset, self.ceiling))
+        return np.asarray(self.score.bound(q, self.offset, self.ceiling))
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def fit_calibration(
     *,
     failure: Level = 0.05,
     beta: Level = 0.001,
-    score: str = "probit",
+    score: str | Score = PROBIT,
 ) -> tuple[Calibration, CalibrationEvidence]:
     """Fit the offset on calibration inputs: `offset = max(0, r_(k))`, `k = ceil((M+1)(1-gamma))`.
 
@@ -81,7 +81,7 @@ def fit_calibration(
     gamma = conformal_share(failure, beta)
     exact_beta = exact_level(beta, "beta")
     check_budget(n, float(exact_beta), "beta")
-    chosen = score_by_name(score)
+    chosen = as_score(score)
     q = check_probabilities(top_probability, "top probabilities")
     counts = np.asarray(agreeing)
     if q.shape != counts.shape or q.ndim != 1:
@@ -96,7 +96,7 @@ def fit_calibration(
     if not np.all(np.isfinite(residual)):
         raise InputError("a calibration score is not finite: there is no offset to be had from it")
     offset = max(0.0, float(np.partition(residual, rank - 1)[rank - 1]))
-    calibration = Calibration(score, offset, rank, q.size, n, beta=exact_beta, gamma=gamma)
+    calibration = Calibration(chosen, offset, rank, q.size, n, beta=exact_beta, gamma=gamma)
     return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual)
 
 

@@ -5,6 +5,9 @@ lower bound for the same class. Its inverse turns a new top probability and the 
 a lower bound. Both directions use the same `ceiling`, the bound that `n` unanimous votes give: no
 surrogate may claim more than the votes it is calibrated on could ever prove. The ceiling depends on
 `n` and `beta` alone, so it leaves the scores exchangeable.
+
+A score owns everything that is said and drawn about it. Tables, figures, cards and command lines read it from
+here: another score is one `register_score(Score(...))`.
 """
 
 from collections.abc import Callable
@@ -14,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rrise.errors import SettingError
+from rrise.errors import SettingError, did_you_mean
+from rrise.looks import BLUE, UNKNOWN, VERMILLION, Look
 
 Array = NDArray[np.float64]
 
@@ -26,26 +30,55 @@ PROBIT_LIMIT = 8.0
 class Score:
     """One calibration score.
 
-    `residual(top_probability, lower, ceiling)` is the score of calibration inputs;
-    `bound(top_probability, offset, ceiling)` is the lower bound it gives for new ones, such that
-    `residual(q, l, c) <= offset` implies `bound(q, offset, c) <= l`.
+    Attributes:
+        name: what settings, files and tables call it.
+        residual: `residual(top_probability, lower, ceiling)` is the score of calibration inputs.
+        bound: `bound(top_probability, offset, ceiling)` is the lower bound it gives for new ones, such that
+            `residual(q, l, c) <= offset` implies `bound(q, offset, c) <= l`.
+        unit: the unit of its offset, as a card writes it behind the number.
+        formula: the bound as a formula of the top probability `q` and the offset `d`.
+        note: what a table says about it where its rows are marked.
+        in_paper: whether it is the paper's; its rows need no mark then.
+        look: how it is drawn.
     """
 
     name: str
     residual: Callable[[Array, Array, float], Array]
     bound: Callable[[Array, float, float], Array]
+    unit: str = "in units of the score"
+    formula: str = ""
+    note: str = ""
+    in_paper: bool = False
+    look: Look = UNKNOWN
+
+
+SCORES: dict[str, Score] = {}
+"""All scores by name, in the order in which they were registered."""
+
+
+def register_score(score: Score) -> Score:
+    """Make a score known by its name, which must be new."""
+    if score.name in SCORES:
+        raise SettingError(f"a score named {score.name!r} is registered already: choose another name")
+    SCORES[score.name] = score
+    return score
 
 
 def score_by_name(name: str) -> Score:
-    """Look a score up: `additive` (the paper's) or `probit`.
+    """Look a score up: `additive` (the paper's), `probit`, or one that was registered.
 
-    >>> score_by_name("probit").name
-    'probit'
+    >>> score_by_name("probit").unit
+    'in units of sigma'
     """
-    try:
-        return SCORES[name]
-    except KeyError:
-        raise SettingError(f"expected a score out of {', '.join(sorted(SCORES))}; got {name!r}") from None
+    if name not in SCORES:
+        known = ", ".join(sorted(SCORES))
+        raise SettingError(f"expected a score out of {known}; got {name!r}{did_you_mean(str(name), SCORES)}")
+    return SCORES[name]
+
+
+def as_score(score: str | Score) -> Score:
+    """Return a score as it is, and a name as the score it names."""
+    return score if isinstance(score, Score) else score_by_name(score)
 
 
 def _additive_residual(top_probability: Array, lower: Array, ceiling: float) -> Array:  # noqa: ARG001
@@ -70,10 +103,28 @@ def _probit_bound(top_probability: Array, offset: float, ceiling: float) -> Arra
     return np.where(shifted <= -PROBIT_LIMIT, 0.0, bound)
 
 
-SCORES = {
-    "additive": Score("additive", _additive_residual, _additive_bound),
-    "probit": Score("probit", _probit_residual, _probit_bound),
-}
-"""`additive` subtracts the offset from the probability, as the paper does, and so caps every radius at
-`sigma * Phi^-1(1 - offset)`; `probit` subtracts it from the probit, which shortens every radius by the
-same `sigma * offset`."""
+ADDITIVE = register_score(
+    Score(
+        "additive",
+        _additive_residual,
+        _additive_bound,
+        unit="in probability",
+        formula="q - d",
+        in_paper=True,
+        look=Look(VERMILLION, (5, 2), "s"),
+    )
+)
+"""Subtracts the offset from the probability, as the paper does, and so caps every radius at
+`sigma * Phi^-1(1 - offset)`."""
+PROBIT = register_score(
+    Score(
+        "probit",
+        _probit_residual,
+        _probit_bound,
+        unit="in units of sigma",
+        formula="Phi(Phi^-1(q) - d)",
+        note="the offset is taken in probit space, which the paper does not do.",
+        look=Look(BLUE, (), "o"),
+    )
+)
+"""Subtracts the offset from the probit, which shortens every radius by the same `sigma * offset`."""

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.training.settings import TrainingHistory
-from rrise.votes.array import Smoothing
+from rrise.votes.smoothing import Smoothing
 
 
 class Surrogate(nn.Module):

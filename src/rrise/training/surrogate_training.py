@@ -20,13 +20,14 @@ from rrise.training.checkpoint import Checkpoint
 from rrise.training.features import Features
 from rrise.training.loop import OnEpoch, Task, train
 from rrise.training.objectives import measurements, objective_by_name
-from rrise.training.settings import TrainingSettings
+from rrise.training.settings import SurrogateTraining
 from rrise.training.strategies import check_classes, check_strategy, starting_network
 from rrise.training.surrogate import Surrogate
 from rrise.training.team import Team
 from rrise.training.trainee import Trainee
-from rrise.votes.array import Smoothing, Votes, check_same_inputs, check_votes
+from rrise.votes.array import Votes, check_same_inputs, check_votes
 from rrise.votes.inputs import ShardedInputs
+from rrise.votes.smoothing import Smoothing
 
 
 def train_surrogate(
@@ -34,60 +35,61 @@ def train_surrogate(
     images: Any,
     votes: Any,
     *,
-    strategy: str = "head",
-    objective: str = "cross-entropy",
+    settings: SurrogateTraining | None = None,
     network: nn.Module | None = None,
-    head: str | None = None,
-    epochs: int = 200,
-    learning_rate: float = 5e-4,
-    batch_size: int = 512,
-    weight_decay: float = 5e-4,
-    gradient_clip: float = 1.0,
-    warmup_epochs: int = 5,
-    validation_share: float = 0.1,
     labels: Any = None,
-    seed: int = 0,
     input_range: InputRange = (0.0, 1.0),
-    compiled: bool | None = None,
-    mixed_precision: bool | None = None,
     checkpoint: Checkpoint | None = None,
     team: Team | None = None,
     features: Features | None = None,
     on_progress: OnProgress | None = None,
     on_epoch: OnEpoch | None = None,
+    **changes: Any,
 ) -> Surrogate:
-    """Train a network to predict, from the clean input, the votes' distribution.
+    """Train a network to predict, from the clean input, the distribution of the votes.
 
-    Minimises the cross-entropy against `votes / n`, whose gradient is unbiased for that of the true
-    smoothed distribution. `strategy="head"` trains the last layer of a copy of the base classifier alone
-    (on features computed once), `"all"` every weight of it, `"all-random"` every weight from a random start.
-    Another `network`, of any architecture with the same classes, can take the base's place as the start.
-    A tenth of the inputs, spread over the targets' top probabilities, selects the epoch: the smallest mean
-    absolute error of the probability of the target's top class. Labels are not needed.
+    Minimises the cross-entropy against `votes / n`. Its gradient is unbiased for that of the true smoothed
+    distribution. A part of the inputs, spread over the targets' top probabilities, selects the epoch: the
+    smallest mean absolute error of the probability of the target's top class. Labels are not needed.
 
-    `objective="jensen-shannon"` is the offline surrogate of Bhardwaj et al. (2024) instead; it selects
-    the epoch with the highest certified accuracy at face value, for which it takes `labels` if given.
+    Args:
+        base: the base classifier that cast the votes.
+        images: training inputs `[inputs, ...]`.
+        votes: their votes, from `collect_votes` or `read_votes`.
+        settings: how to train.
+        network: another start than the base classifier, of any architecture with the same classes.
+        labels: true classes; only the objective `jensen-shannon` selects its epoch by them.
+        input_range: lowest and highest value of an input.
+        checkpoint: where an interrupted training goes on from.
+        team: processes that train together.
+        features: keeps what enters the head, so that the next surrogate of the same network and inputs need
+            not compute it again.
+        on_progress: called with the number of epochs done since the last call.
+        on_epoch: called with each epoch's number and measurements.
+        **changes: single settings, such as `strategy="all"` or `epochs=50`; see `SurrogateTraining`.
 
-    `features` keeps what enters the head, so that the next surrogate of the same network and inputs need not
-    compute it again.
+    Returns:
+        The trained surrogate.
+
+    Raises:
+        MismatchError: votes, inputs and base do not belong together.
+        SettingError: a setting is unknown or cannot work.
+
+    Example:
+        >>> import rrise
+        >>> base, inputs = nn.Linear(4, 3), np.random.default_rng(0).random((200, 4))
+        >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
+        >>> train_surrogate(base, inputs, votes, epochs=5).history.selected_epoch > 0
+        True
     """
+    how = (settings or SurrogateTraining()).changed(**changes)
+    strategy, batch_size = how.strategy, how.batch_size
     check_strategy(strategy)
-    loss, select_by = objective_by_name(objective)
-    settings = TrainingSettings(
-        epochs,
-        learning_rate,
-        batch_size,
-        weight_decay,
-        gradient_clip,
-        warmup_epochs,
-        seed,
-        compiled,
-        mixed_precision,
-    )
+    loss, select_by = objective_by_name(how.objective)
     limits, team = check_input_range(input_range), team or Team()
     inputs = ShardedInputs(images, limits)
     smoothing, base_fingerprint = _smoothed(base, inputs, votes)
-    student = starting_network(base, network, strategy, derive_seed(seed, "network"))
+    student = starting_network(base, network, strategy, derive_seed(how.seed, "network"))
     device = device_of(student)
     with evaluating(base), evaluating(student):
         classes = logits_of(base, inputs.shard(0)[:1], "base classifier").shape[1]
@@ -97,7 +99,7 @@ def train_surrogate(
     targets = torch.from_numpy(counts / n).to(device, precision_of(student))
     kept, held_out = (
         torch.from_numpy(part).to(device)
-        for part in stratified_holdout(counts.max(axis=1) / n, validation_share, seed)
+        for part in stratified_holdout(counts.max(axis=1) / n, how.validation_share, how.seed)
     )
     truth = None if labels is None else torch.as_tensor(labels).to(device)[held_out]
 
@@ -105,11 +107,11 @@ def train_surrogate(
     trained, part = list(student.parameters()), student
     source: Pool | torch.Tensor = pool
     if strategy == "head":
-        final = find_head(student, classes, head)
+        final = find_head(student, classes, how.head)
         trained, part, source = _head_alone(student, final, pool, inputs, features or Features())
     else:
         student.requires_grad_(True)
-    trainee = Trainee(part, loss, settings, team)
+    trainee = Trainee(part, loss, how.training, team)
 
     def examples(batch: torch.Tensor, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         chosen = kept[batch]
@@ -121,7 +123,7 @@ def train_surrogate(
 
     task = Task(trainee, trained, len(kept), examples, measure, select_by, training_mode=strategy != "head")
     history = train(
-        task, settings, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch
+        task, how.training, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch
     )
     student.eval().requires_grad_(False)
     cached = source is not pool

@@ -1,56 +1,14 @@
 """Votes as an array that remembers where it comes from."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.data.inputs import DIGEST_SIZE, InputRange
+from rrise.data.inputs import DIGEST_SIZE
 from rrise.errors import InputError, MismatchError
-from rrise.files import Json
-
-
-@dataclass(frozen=True)
-class Smoothing:
-    """The smoothed classifier that votes estimate: which base classifier, under which noise.
-
-    `base` is the fingerprint of the base classifier, which includes its precision.
-    """
-
-    base: str
-    sigma: float
-    input_range: InputRange
-    precision: str
-
-    def to_json(self) -> Json:
-        """Return the fields as JSON."""
-        limits = None if self.input_range is None else list(self.input_range)
-        return {**asdict(self), "input_range": limits}
-
-    @classmethod
-    def from_json(cls, value: Json) -> "Smoothing":
-        """Read the fields back."""
-        limits = value["input_range"]
-        return cls(
-            value["base"], value["sigma"], None if limits is None else tuple(limits), value["precision"]
-        )
-
-    def check_same(self, other: "Smoothing", whose: str, others: str) -> None:
-        """Refuse to combine things of two different smoothed classifiers, naming the first difference."""
-        for what, mine, theirs in (
-            ("base classifier", self.base[:12], other.base[:12]),
-            ("sigma", self.sigma, other.sigma),
-            ("input range", self.input_range, other.input_range),
-            ("precision", self.precision, other.precision),
-        ):
-            if mine != theirs:
-                hint = " (one that changes its own attributes when called looks different each time)"
-                raise MismatchError(
-                    f"{whose} and {others} do not belong together: {what} {mine} here, {theirs} there"
-                    f"{hint if what == 'base classifier' else ''}"
-                )
+from rrise.votes.smoothing import Smoothing
 
 
 class Votes(np.ndarray[Any, np.dtype[np.int64]]):

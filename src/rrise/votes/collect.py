@@ -11,6 +11,7 @@ from rrise.progress import OnProgress
 from rrise.votes.array import Votes, count_answers
 from rrise.votes.engine import VoteEngine
 from rrise.votes.inputs import ShardedInputs
+from rrise.votes.noise import Noise, as_noise
 from rrise.votes.plan import VotePlan
 from rrise.votes.tuning import choose_execution
 
@@ -19,7 +20,7 @@ def collect_votes(
     base: nn.Module,
     images: Any,
     *,
-    sigma: float,
+    sigma: float | Noise,
     n: int,
     seed: int = 0,
     split: str = "inputs",
@@ -47,7 +48,7 @@ def collect_votes(
     ((4, 3), [100, 100, 100, 100])
     """
     check_module(base, "base classifier")
-    plan = VotePlan(sigma, n, seed, split, input_range, precision)
+    plan = VotePlan(as_noise(sigma), n, seed, split, input_range, precision)
     inputs = ShardedInputs(images, plan.input_range)
     sample = inputs.shard(0)
     execution = choose_execution(

@@ -31,7 +31,7 @@ from rrise.models.logits import logits_of
 from rrise.models.precision import at_precision, matrix_products, own_copy
 from rrise.progress import OnProgress
 from rrise.votes.inputs import ShardInputs
-from rrise.votes.noise import key_of, standard_normal
+from rrise.votes.philox import key_of
 from rrise.votes.plan import SHARD, VotePlan, whole_number
 
 _NAN = -1
@@ -205,8 +205,8 @@ class VoteEngine:
         self, inputs: torch.Tensor, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
     ) -> torch.Tensor:
         """Return noisy copies: number `draw[i]` of input `owner[i]`, as the module takes them."""
-        noise = standard_normal(key, draw, owner, math.prod(self.shape)).view(-1, *self.shape)
-        noisy = inputs[owner] + self.plan.sigma * noise
+        noise = self.plan.noise.sample(key, draw, owner, math.prod(self.shape))
+        noisy = inputs[owner] + noise.view(-1, *self.shape)
         if self.plan.input_range is not None:
             noisy = noisy.clamp(*self.plan.input_range)
         noisy = noisy.to(precision_of(self.module))

@@ -1,89 +1,108 @@
-"""Gaussian noise as a function of its place: no state, so any part of it can be drawn anywhere, in any order.
+"""Noise distributions: how noise is drawn, and which radius a bound proves under it.
 
-Philox4x32-10 (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*, SC 2011) turns a 64-bit key and a
-128-bit counter into four 32-bit words; Box–Muller turns each pair of words into two normal numbers. It is
-written in torch operators, so that it runs on every device, and inside a compiled function.
+Another distribution is one class here: its name, its norm, `sample` and `radius`. Whoever votes, certifies or
+exports asks the noise that travels in `Smoothing`.
 """
 
-import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-_WORD = 0xFFFFFFFF
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = 10
-_UNIT = 2.0**-32
-
-Words = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
-
-
-def philox(counter: Words, key: torch.Tensor) -> Words:
-    """Return the four words of Philox4x32-10; words are int64 tensors that hold 32 bits."""
-    first, second, third, fourth = counter
-    low, high = key[0], key[1]
-    for _ in range(_ROUNDS):
-        left_high, left_low = _product(first, _MULTIPLIERS[0])
-        right_high, right_low = _product(third, _MULTIPLIERS[1])
-        first, second = right_high ^ second ^ low, right_low
-        third, fourth = left_high ^ fourth ^ high, left_low
-        low, high = (low + _KEY_STEPS[0]) & _WORD, (high + _KEY_STEPS[1]) & _WORD
-    return first, second, third, fourth
+from rrise.errors import FolderError
+from rrise.files import Json
+from rrise.statistics import certified_radius, check_sigma
+from rrise.votes.philox import standard_normal
 
 
-def _product(word: torch.Tensor, multiplier: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the high and the low word of a 64-bit product.
+class Noise(ABC):
+    """A distribution of noise, added to each value of an input independently."""
 
-    On the CPU it is put together from halves: a product that overflows int64 is undefined in the C++ that a
-    compiler makes of it, and does come out wrong there. On a GPU it wraps around, as it should.
+    name: ClassVar[str]
+    """How files and messages call it."""
+    norm: ClassVar[str]
+    """The norm in which radii are measured, such as `L2`."""
+    sigma: float
+    """The noise level: the standard deviation of each value."""
+
+    @abstractmethod
+    def sample(self, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
+        """Return noise `[samples, size]` in float32.
+
+        Row i depends on the key, `draw[i]` and `owner[i]` alone: the same three give the same row.
+        """
+
+    @abstractmethod
+    def radius(self, bound: ArrayLike) -> NDArray[np.float64]:
+        """Return the radius that a lower bound on the smoothed probability proves; 0 up to 1/2."""
+
+    @abstractmethod
+    def radius_in_sigma(self, bound: ArrayLike) -> NDArray[np.float64]:
+        """Return the radius that a bound above 1/2 proves, in units of sigma."""
+
+    @abstractmethod
+    def bound(self, radius_in_sigma: ArrayLike) -> NDArray[np.float64]:
+        """Return the bound that proves a radius, which is given in units of sigma."""
+
+    def to_json(self) -> Json:
+        """Return what tells this noise from others; Gaussian noise is its `sigma` alone."""
+        own = asdict(self)  # type: ignore[call-overload]
+        return {"noise": self.name, **own}
+
+
+@dataclass(frozen=True)
+class Gaussian(Noise):
+    """Normal noise of standard deviation `sigma` (Cohen et al., 2019); radii are L2.
+
+    >>> Gaussian(0.25).radius([0.5, 0.9]).round(4).tolist()
+    [0.0, 0.3204]
     """
-    if word.device.type == "cuda":
-        product = word * multiplier
-        return (product >> 32) & _WORD, product & _WORD
-    upper, lower = (word >> 16) * multiplier, (word & 0xFFFF) * multiplier
-    return (upper + (lower >> 16)) >> 16, (((upper & 0xFFFF) << 16) + lower) & _WORD
+
+    sigma: float
+    name: ClassVar[str] = "gaussian"
+    norm: ClassVar[str] = "L2"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+
+    def sample(self, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
+        """Return normal numbers times `sigma`."""
+        return self.sigma * standard_normal(key, draw, owner, size)
+
+    def radius(self, bound: ArrayLike) -> NDArray[np.float64]:
+        """Return `sigma * Phi^-1(bound)`."""
+        return np.asarray(certified_radius(bound, self.sigma))
+
+    def radius_in_sigma(self, bound: ArrayLike) -> NDArray[np.float64]:
+        """Return `Phi^-1(bound)`."""
+        return np.asarray(special.ndtri(np.asarray(bound, dtype=np.float64)))
+
+    def bound(self, radius_in_sigma: ArrayLike) -> NDArray[np.float64]:
+        """Return `Phi(radius / sigma)`."""
+        return np.asarray(special.ndtr(np.asarray(radius_in_sigma, dtype=np.float64)))
+
+    def to_json(self) -> Json:
+        """Return `sigma` alone, as files have always said it."""
+        return {"sigma": self.sigma}
 
 
-def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
-    """Return `[samples, size]` independent N(0, 1) numbers in float32.
-
-    Row i depends on the key (two 32-bit words), `draw[i]` and `owner[i]` alone: the same three give the same
-    row. The numbers reach 6.7 standard deviations; beyond lies a share of 2e-11.
-    """
-    if key.device.type == "cuda" and torch.compiler.is_compiling():
-        return _number_by_number(key, draw, owner, size)
-    return _four_by_four(key, draw, owner, size)
+NOISES: dict[str, type[Noise]] = {Gaussian.name: Gaussian}
+"""Distributions by name; files name theirs, and Gaussian where they name none."""
 
 
-def _four_by_four(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
-    """Draw the words of four numbers at once, and lay the four kinds of numbers side by side."""
-    quads = torch.arange((size + 3) // 4, device=key.device)[None, :]
-    words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
-    numbers = [number for pair in (words[:2], words[2:]) for number in _box_muller(*pair)]
-    return torch.cat(numbers, dim=1)[:, :size]
+def as_noise(value: "float | Noise") -> Noise:
+    """Return a noise as it is, and a number as Gaussian noise of that level."""
+    return value if isinstance(value, Noise) else Gaussian(value)
 
 
-def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
-    """Return the same numbers, each drawn by itself.
-
-    A compiler for GPUs makes one expression per number of the whole, and would draw all words of a
-    concatenation for each of its four parts: four times this work.
-    """
-    place = torch.arange(size, device=key.device)[None, :]
-    quarter = (size + 3) // 4
-    kind, quads = place // quarter, place % quarter
-    words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
-    cosine, sine = _box_muller(*(torch.where(kind < 2, words[i], words[i + 2]) for i in (0, 1)))
-    return torch.where(kind % 2 == 0, cosine, sine)
-
-
-def key_of(seed: int, device: torch.device) -> torch.Tensor:
-    """Return a seed of up to 64 bits as the key's two words; a GPU need not be waited for."""
-    words = (seed & _WORD, (seed >> 32) & _WORD)
-    return torch.stack([torch.full((), word, dtype=torch.int64, device=device) for word in words])
-
-
-def _box_muller(radius_word: torch.Tensor, angle_word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    radius = torch.sqrt(-2 * torch.log((radius_word.float() + 0.5) * _UNIT))
-    angle = angle_word.float() * (2 * math.pi * _UNIT)
-    return radius * torch.cos(angle), radius * torch.sin(angle)
+def noise_from_json(value: Json) -> Noise:
+    """Read what `to_json` wrote, out of an object that may say more."""
+    name = value.get("noise", Gaussian.name)
+    if name not in NOISES:
+        raise FolderError(f"expected noise out of {', '.join(NOISES)}; got {name!r}")
+    kind: Any = NOISES[name]
+    return kind(**{field: value[field] for field in kind.__dataclass_fields__})  # type: ignore[no-any-return]

@@ -11,8 +11,8 @@ from rrise.errors import SettingError
 from rrise.models.inspection import precision_name
 from rrise.models.precision import check_precision, identity_at
 from rrise.seeds import derive_seed
-from rrise.statistics import check_sigma
-from rrise.votes.array import Smoothing
+from rrise.votes.noise import Noise, as_noise
+from rrise.votes.smoothing import Smoothing
 
 SHARD = 64
 """Inputs to a shard: the unit that is computed, stored and resumed."""
@@ -20,12 +20,13 @@ SHARD = 64
 
 @dataclass(frozen=True)
 class VotePlan:
-    """`n` draws of noise `sigma` per input, from the random streams that `seed` and `split` name.
+    """`n` draws of noise per input, from the random streams that `seed` and `split` name.
 
-    `precision` is what the base classifier computes in; None leaves it as it is.
+    `noise` may be a number, the level of Gaussian noise. `precision` is what the base classifier computes in;
+    None leaves it as it is.
     """
 
-    sigma: float
+    noise: Noise
     n: int
     seed: int
     split: str = "inputs"
@@ -33,7 +34,7 @@ class VotePlan:
     precision: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
+        object.__setattr__(self, "noise", as_noise(self.noise))
         object.__setattr__(self, "input_range", check_input_range(self.input_range))
         check_precision(self.precision)
         if not isinstance(self.split, str) or not self.split:
@@ -55,7 +56,7 @@ class VotePlan:
     def smoothing(self, base: nn.Module, inputs: torch.Tensor) -> Smoothing:
         """Return the smoothed classifier these votes estimate; the inputs are to call it once."""
         identity = identity_at(base, self.precision, inputs, "base classifier")
-        return Smoothing(identity, self.sigma, self.input_range, self.precision or precision_name(base))
+        return Smoothing(identity, self.noise, self.input_range, self.precision or precision_name(base))
 
 
 def whole_number(value: int, name: str) -> int:

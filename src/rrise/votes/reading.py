@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from rrise.errors import FolderError, SettingError
-from rrise.votes.array import Smoothing, Votes, count_answers
+from rrise.votes.array import Votes, count_answers
 from rrise.votes.manifest import MANIFEST, read_manifest
 from rrise.votes.plan import whole_number
 from rrise.votes.sequence import StoredVotes
 from rrise.votes.shards import Place, Shard, read_shard
+from rrise.votes.smoothing import Smoothing
 from rrise.votes.storage import Storage, storage_at
 
 Location = str | os.PathLike[str]

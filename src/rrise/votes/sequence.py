@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rrise.errors import InputError
-from rrise.votes.array import Smoothing, Votes, count_answers, votes_for
+from rrise.votes.array import Votes, count_answers, votes_for
+from rrise.votes.smoothing import Smoothing
 
 _CHUNK = 1 << 18
 """Answers to count at a time."""

@@ -19,7 +19,7 @@ from rrise.models.evaluating import evaluating
 from rrise.models.inspection import device_of
 from rrise.models.logits import logits_of
 from rrise.progress import OnProgress
-from rrise.votes.array import Smoothing, Votes
+from rrise.votes.array import Votes
 from rrise.votes.engine import Answers, Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.manifest import (
@@ -34,6 +34,7 @@ from rrise.votes.manifest import (
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.reading import Location, counted, first_votes, read_place
 from rrise.votes.shards import Place, Shard, read_shard, write_shard
+from rrise.votes.smoothing import Smoothing
 from rrise.votes.storage import storage_at
 from rrise.votes.tuning import choose_execution
 

@@ -11,7 +11,8 @@ from torch import nn
 
 import rrise
 from rrise.files import sha256_of_file, sha256_of_json
-from rrise.votes.array import Smoothing, Votes
+from rrise.votes.array import Votes
+from rrise.votes.smoothing import Smoothing
 
 SMOOTHING = Smoothing("0" * 64, 0.25, (0.0, 1.0), "float32")
 N = 400

@@ -22,7 +22,7 @@ from rrise.deployment.monitor.store import Audit
 from rrise.deployment.monitor.subject import smoothing_of
 from rrise.deployment.service.deployed import Answers
 from rrise.statistics import fit_calibration
-from rrise.votes.array import Smoothing
+from rrise.votes.smoothing import Smoothing
 from tests.closed_forms import HalfSpace
 from tests.deployment.monitor.watched_certifier import WatchedCertifier, queries, watched_half_space
 

@@ -14,12 +14,12 @@ import uvicorn
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
+from rrise.deployment.service.deployed import Answers, Deployed
 from torch import nn
 
 import rrise
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.loading import TorchCertifier
-from rrise.deployment.service.deployed import Answers, Deployed
 
 PNG, JPEG, NPY, JSON = "image/png", "image/jpeg", "application/x-npy", "application/json"
 SIZE = 8
@@ -46,7 +46,7 @@ def some_images(count: int, seed: int = 0) -> NDArray[np.float32]:
     return (np.round(values * 255) / 255).astype(np.float32)
 
 
-def make_image_certifier() -> tuple[Certifier, nn.Module]:
+def make_image_certifier() -> tuple[SurrogateCertifier, nn.Module]:
     """A small certifier for images, and its base classifier; it certifies some and abstains on others."""
     base, surrogate, images = side_classifier(6.0), side_classifier(20.0), some_images(200)
     return rrise.calibrate(
@@ -99,7 +99,7 @@ class Altered:
         return self._deployed.answer(inputs)
 
 
-def deployed_of(certifier: Certifier) -> TorchCertifier:
+def deployed_of(certifier: SurrogateCertifier) -> TorchCertifier:
     return TorchCertifier(certifier)
 
 

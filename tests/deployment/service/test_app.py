@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from torch import nn
 from typer.testing import CliRunner
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.app import app as command
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.samples import read_samples
@@ -38,7 +38,7 @@ IMAGES = some_images(6, seed=5)
     ],
 )
 def test_every_form_of_an_input_gets_the_librarys_certificate(
-    client: TestClient, images_certifier: Certifier, content: bytes, kind: str, count: int
+    client: TestClient, images_certifier: SurrogateCertifier, content: bytes, kind: str, count: int
 ) -> None:
     answer = ask(client, content, kind)
     assert answer.status_code == 200
@@ -48,7 +48,7 @@ def test_every_form_of_an_input_gets_the_librarys_certificate(
 
 
 def test_a_form_holds_files_of_any_kind_in_their_order(
-    client: TestClient, images_certifier: Certifier
+    client: TestClient, images_certifier: SurrogateCertifier
 ) -> None:
     files = [
         ("file", ("a.png", png(IMAGES[2]), PNG)),
@@ -62,7 +62,7 @@ def test_a_form_holds_files_of_any_kind_in_their_order(
 
 
 def test_a_jpeg_gets_the_certificate_that_rrise_certify_prints(
-    client: TestClient, images_certifier: Certifier, tmp_path: Path
+    client: TestClient, images_certifier: SurrogateCertifier, tmp_path: Path
 ) -> None:
     images_certifier.save(tmp_path / "certifier")
     for name, kind in (("a.png", PNG), ("b.jpg", JPEG)):
@@ -78,7 +78,7 @@ def test_a_jpeg_gets_the_certificate_that_rrise_certify_prints(
 
 
 def test_radii_are_rounded_down_and_probabilities_come_when_asked_for(
-    client: TestClient, images_certifier: Certifier
+    client: TestClient, images_certifier: SurrogateCertifier
 ) -> None:
     many = some_images(100, seed=7)
     answer = ask(client, npy(many), NPY, "/v1/certify?probabilities=true").json()["certificates"]
@@ -92,7 +92,9 @@ def test_radii_are_rounded_down_and_probabilities_come_when_asked_for(
     assert all(sum(found["probabilities"]) == pytest.approx(1, abs=1e-5) for found in answer)
 
 
-def test_without_the_token_nothing_is_answered_but_health_and_page(images_certifier: Certifier) -> None:
+def test_without_the_token_nothing_is_answered_but_health_and_page(
+    images_certifier: SurrogateCertifier,
+) -> None:
     app = create_app(deployed_of(images_certifier), settings=ServiceSettings(token=TOKEN))
     with TestClient(app) as client:
         for header in (
@@ -155,7 +157,9 @@ def test_unknown_paths_and_methods_get_a_sentence(client: TestClient) -> None:
     )
 
 
-def test_the_card_says_what_is_promised_for_what(client: TestClient, images_certifier: Certifier) -> None:
+def test_the_card_says_what_is_promised_for_what(
+    client: TestClient, images_certifier: SurrogateCertifier
+) -> None:
     card = client.get("/v1/certifier").json()
     guarantee = images_certifier.guarantee
     assert card["guarantee"] == {"id": guarantee.id, **guarantee.to_json()}
@@ -177,7 +181,9 @@ def test_the_examples_of_the_openapi_document_work(client: TestClient) -> None:
     assert set(answer.json()["certificates"][0]) <= set(schema)
 
 
-def test_a_certifier_of_vectors_takes_arrays_and_says_why_it_takes_no_image(certifier: Certifier) -> None:
+def test_a_certifier_of_vectors_takes_arrays_and_says_why_it_takes_no_image(
+    certifier: SurrogateCertifier,
+) -> None:
     with TestClient(create_app(deployed_of(certifier))) as client:
         answer = client.post("/v1/certify", json=[0, 1, 0, 1])
         assert answer.json()["certificates"][0]["label"] == certifier(np.array([[0.0, 1, 0, 1]])).label[0]
@@ -192,7 +198,7 @@ def test_a_certifier_of_vectors_takes_arrays_and_says_why_it_takes_no_image(cert
         )
 
 
-def test_metrics_count_requests_inputs_and_batches(images_certifier: Certifier) -> None:
+def test_metrics_count_requests_inputs_and_batches(images_certifier: SurrogateCertifier) -> None:
     with TestClient(create_app(deployed_of(images_certifier))) as client:
         ask(client, npy(IMAGES), NPY)
         ask(client, b"", NPY)
@@ -214,7 +220,7 @@ def test_metrics_count_requests_inputs_and_batches(images_certifier: Certifier) 
 
 
 def test_an_unexpected_error_is_a_500_and_the_log_holds_no_input(
-    images_certifier: Certifier, caplog: pytest.LogCaptureFixture
+    images_certifier: SurrogateCertifier, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(inputs: Any) -> None:
         raise RuntimeError(f"cannot compute {inputs.ravel()[0]}")
@@ -228,7 +234,7 @@ def test_an_unexpected_error_is_a_500_and_the_log_holds_no_input(
         assert "0.1234" not in caplog.text + answer.text
 
 
-def test_an_input_error_of_the_surrogate_is_the_clients(images_certifier: Certifier) -> None:
+def test_an_input_error_of_the_surrogate_is_the_clients(images_certifier: SurrogateCertifier) -> None:
     def refuses(inputs: Any) -> None:
         raise InputError("the surrogate returned NaN for input 0")
 
@@ -237,7 +243,7 @@ def test_an_input_error_of_the_surrogate_is_the_clients(images_certifier: Certif
     assert (answer.status_code, answer.json()["error"]) == (422, "the surrogate returned NaN for input 0")
 
 
-def test_samples_are_served_by_their_names_only(images_certifier: Certifier, tmp_path: Path) -> None:
+def test_samples_are_served_by_their_names_only(images_certifier: SurrogateCertifier, tmp_path: Path) -> None:
     folder = tmp_path / "samples"
     folder.mkdir()
     (folder / "one.png").write_bytes(png(IMAGES[0]))
@@ -257,7 +263,9 @@ def test_samples_are_served_by_their_names_only(images_certifier: Certifier, tmp
         read_samples(folder, deployed.input_shape, deployed.input_range)
 
 
-def test_another_base_classifier_is_refused_at_start(image_certifier: tuple[Certifier, nn.Module]) -> None:
+def test_another_base_classifier_is_refused_at_start(
+    image_certifier: tuple[SurrogateCertifier, nn.Module],
+) -> None:
     certifier, base = image_certifier
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     with pytest.raises(MismatchError, match="calibrated for the base classifier"):

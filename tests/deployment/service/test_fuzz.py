@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from torch import nn
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.requests import TYPES
 from rrise.deployment.service.settings import ServiceSettings
@@ -33,7 +33,7 @@ VALID = {
 
 
 @pytest.fixture
-def app(image_certifier: tuple[Certifier, nn.Module]) -> FastAPI:
+def app(image_certifier: tuple[SurrogateCertifier, nn.Module]) -> FastAPI:
     certifier, base = image_certifier
     return create_app(deployed_of(certifier), base=base, settings=ServiceSettings(max_votes=200))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.samples import read_samples
 from rrise.deployment.service.settings import ServiceSettings
@@ -22,7 +22,7 @@ from .serving import deployed_of, npy, png, served, some_images
 TOKEN = "a-token-of-some-length"
 IMAGES = some_images(8, seed=5)
 GREY = np.full((1, 8, 8), 0.5, np.float32)
-Made = tuple[Certifier, nn.Module]
+Made = tuple[SurrogateCertifier, nn.Module]
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ def numbers(page: Any) -> list[str]:
     return [str(text) for text in page.locator("#tiles b").all_inner_texts()]
 
 
-def radius_of(certifier: Certifier, image: Any) -> float:
+def radius_of(certifier: SurrogateCertifier, image: Any) -> float:
     return float(certifier(image[None]).radius[0])
 
 
 @pytest.mark.parametrize("opened", [{"width": width} for width in WIDTHS], indirect=True, ids=list(WIDTHS))
-def test_an_uploaded_image_gets_its_certificate(opened: Any, images_certifier: Certifier) -> None:
+def test_an_uploaded_image_gets_its_certificate(opened: Any, images_certifier: SurrogateCertifier) -> None:
     upload(opened, "mine.png", png(IMAGES[0]))
     opened.locator("#answer").wait_for()
     expected = images_certifier(IMAGES[:1])
@@ -120,7 +120,7 @@ def test_an_uploaded_image_gets_its_certificate(opened: Any, images_certifier: C
     assert opened.evaluate("document.documentElement.scrollWidth") <= opened.viewport_size["width"]
 
 
-def test_the_copies_are_as_far_away_as_they_say(opened: Any, images_certifier: Certifier) -> None:
+def test_the_copies_are_as_far_away_as_they_say(opened: Any, images_certifier: SurrogateCertifier) -> None:
     opened.locator("#samples button").first.click()
     opened.locator("#copies li").nth(5).wait_for()
     radius = radius_of(images_certifier, IMAGES[0])
@@ -205,7 +205,9 @@ def test_what_is_wrong_with_a_file_is_said(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("opened", [{"width": width} for width in WIDTHS], indirect=True, ids=list(WIDTHS))
-def test_monte_carlo_closes_in_and_says_how_it_compares(opened: Any, images_certifier: Certifier) -> None:
+def test_monte_carlo_closes_in_and_says_how_it_compares(
+    opened: Any, images_certifier: SurrogateCertifier
+) -> None:
     opened.locator("#samples button").first.click()
     opened.get_by_role("button", name="Check with Monte Carlo").click()
     result = opened.locator("#verify-result")
@@ -282,7 +284,7 @@ def test_it_can_be_read_and_used_by_everyone(opened: Any) -> None:
     assert {"file", "verify", "SUMMARY"} <= set(reached)
 
 
-def test_a_service_with_a_token_asks_for_it(browser: Any, images_certifier: Certifier) -> None:
+def test_a_service_with_a_token_asks_for_it(browser: Any, images_certifier: SurrogateCertifier) -> None:
     app = create_app(deployed_of(images_certifier), settings=ServiceSettings(token=TOKEN))
     with served(app) as address:
         page = browser.new_context().new_page()
@@ -298,7 +300,9 @@ def test_a_service_with_a_token_asks_for_it(browser: Any, images_certifier: Cert
         page.context.close()
 
 
-def test_a_certifier_of_vectors_takes_arrays(browser: Any, certifier: Certifier, tmp_path: Path) -> None:
+def test_a_certifier_of_vectors_takes_arrays(
+    browser: Any, certifier: SurrogateCertifier, tmp_path: Path
+) -> None:
     with served(create_app(deployed_of(certifier))) as address:
         page = browser.new_context().new_page()
         page.goto(address)

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.serve import serve
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.settings import ServiceSettings
@@ -34,7 +34,9 @@ BODY: Any = {"content": npy(IMAGES[0]), "headers": {"content-type": NPY}}
 
 
 @pytest.fixture(scope="module")
-def folder(image_certifier: tuple[Certifier, nn.Module], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(
+    image_certifier: tuple[SurrogateCertifier, nn.Module], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     folder = tmp_path_factory.mktemp("served") / "certifier"
     image_certifier[0].save(folder)
     return folder
@@ -63,7 +65,7 @@ def process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
 
 @pytest.mark.slow
 def test_killed_under_load_it_starts_again_and_answers_the_same(
-    folder: Path, images_certifier: Certifier
+    folder: Path, images_certifier: SurrogateCertifier
 ) -> None:
     expected = images_certifier(IMAGES[:1]).records(images_certifier.class_names)[0]["radius"]
 
@@ -184,7 +186,7 @@ def head(length: int) -> bytes:
     return "\r\n".join(lines).encode()
 
 
-def test_a_slow_client_gets_408_and_holds_nobody_up(images_certifier: Certifier) -> None:
+def test_a_slow_client_gets_408_and_holds_nobody_up(images_certifier: SurrogateCertifier) -> None:
     app = create_app(deployed_of(images_certifier), settings=ServiceSettings(timeout=3.0))
     content = npy(IMAGES[0])
     with served(app) as address, connect(address) as slow:
@@ -198,7 +200,7 @@ def test_a_slow_client_gets_408_and_holds_nobody_up(images_certifier: Certifier)
         until(lambda: app.state.service.bodies.held == 0)
 
 
-def test_clients_that_disconnect_leave_nothing_behind(images_certifier: Certifier) -> None:
+def test_clients_that_disconnect_leave_nothing_behind(images_certifier: SurrogateCertifier) -> None:
     app = create_app(deployed_of(images_certifier))
     content = npy(IMAGES[0])
     with served(app) as address:
@@ -213,7 +215,7 @@ def test_clients_that_disconnect_leave_nothing_behind(images_certifier: Certifie
         assert 'status="500"' not in httpx.get(f"{address}/metrics").text
 
 
-def test_it_answers_beside_a_thousand_idle_connections(images_certifier: Certifier) -> None:
+def test_it_answers_beside_a_thousand_idle_connections(images_certifier: SurrogateCertifier) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2100:
         pytest.skip(f"this system allows {hard} open files")
@@ -231,7 +233,7 @@ def test_it_answers_beside_a_thousand_idle_connections(images_certifier: Certifi
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_full_queue_is_a_503_and_a_late_answer_a_504(images_certifier: Certifier) -> None:
+def test_a_full_queue_is_a_503_and_a_late_answer_a_504(images_certifier: SurrogateCertifier) -> None:
     def slow(_: Any) -> None:
         time.sleep(1.5)
 
@@ -248,7 +250,7 @@ def test_a_full_queue_is_a_503_and_a_late_answer_a_504(images_certifier: Certifi
     assert "no answer within 1 seconds" in late.json()["error"]
 
 
-def test_bodies_of_many_requests_together_are_limited(images_certifier: Certifier) -> None:
+def test_bodies_of_many_requests_together_are_limited(images_certifier: SurrogateCertifier) -> None:
     settings = ServiceSettings(max_body=1000, max_held=1500)
     app = create_app(deployed_of(images_certifier), settings=settings)
     with served(app) as address, connect(address) as first, connect(address) as second:
@@ -260,7 +262,7 @@ def test_bodies_of_many_requests_together_are_limited(images_certifier: Certifie
     until(lambda: app.state.service.bodies.held == 0)
 
 
-def test_a_batch_of_many_clients_gets_everyone_his_own_answer(images_certifier: Certifier) -> None:
+def test_a_batch_of_many_clients_gets_everyone_his_own_answer(images_certifier: SurrogateCertifier) -> None:
     many = some_images(40, seed=11)
     expected = images_certifier(many)
     with served(create_app(deployed_of(images_certifier))) as address, httpx.Client() as client:

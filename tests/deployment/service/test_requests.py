@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.settings import ServiceSettings
 
@@ -120,7 +120,7 @@ def test_a_pickled_array_is_never_unpickled(client: TestClient, tmp_path: Path) 
     assert not touched.exists()
 
 
-def test_the_body_limit_holds_while_a_body_streams_in(images_certifier: Certifier) -> None:
+def test_the_body_limit_holds_while_a_body_streams_in(images_certifier: SurrogateCertifier) -> None:
     app = create_app(deployed_of(images_certifier), settings=ServiceSettings(max_body=1000, max_held=1500))
     sent = 0
 

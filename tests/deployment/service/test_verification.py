@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from torch import nn
 
 from rrise.certifiers.sequential import Sequential
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.settings import ServiceSettings
 from rrise.deployment.service.verification import MonteCarlo
@@ -26,7 +26,7 @@ from .serving import NPY, PNG, ask, deployed_of, npy, png, served, some_images, 
 IMAGES = some_images(6, seed=5)
 UNSURE = np.full((1, 8, 8), 0.5, np.float32)
 UNSURE[:, :, :2] = 0.6
-Made = tuple[Certifier, nn.Module]
+Made = tuple[SurrogateCertifier, nn.Module]
 
 
 def events(text: str) -> list[tuple[str, Any]]:
@@ -77,7 +77,7 @@ def known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("known_noise")
-def test_bounds_stay_below_the_true_probability(certifier: Certifier, half_space: HalfSpace) -> None:
+def test_bounds_stay_below_the_true_probability(certifier: SurrogateCertifier, half_space: HalfSpace) -> None:
     inputs = np.random.default_rng(3).random((20, 4), dtype=np.float32)
     with TestClient(create_app(deployed_of(certifier), base=half_space)) as client:
         for row in inputs:

@@ -8,7 +8,7 @@ import numpy as np
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import monte_carlo_guarantee
 from rrise.statistics import exact_level
-from rrise.votes.array import Smoothing
+from rrise.votes.smoothing import Smoothing
 
 GUARANTEE = monte_carlo_guarantee(
     exact_level(0.1, "alpha"), 100, 10, Smoothing("f" * 64, 0.5, None, "float32")

@@ -14,8 +14,9 @@ from rrise.evaluation.measure.over_seeds import over_seeds
 from rrise.evaluation.tables.tables import build_tables, write_tables
 from rrise.files import Json
 from rrise.statistics import clopper_pearson_lower
-from rrise.votes.array import Smoothing, Votes
+from rrise.votes.array import Votes
 from rrise.votes.sequence import StoredVotes
+from rrise.votes.smoothing import Smoothing
 
 SMOOTHING = Smoothing("base", 0.25, (0.0, 1.0), "float32")
 INPUTS, CALIBRATION, N = 60, 80, 600

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from rrise.statistics import Calibration, certified_radius, float32_below
+from rrise.statistics import Calibration, float32_below
+from rrise.votes.noise import Noise
 
 Single = NDArray[np.float32]
 
@@ -38,8 +38,8 @@ class BoundTable:
     radius: Single
 
     @classmethod
-    def of(cls, calibration: Calibration, sigma: float) -> "BoundTable":
-        """Make the table of a calibration.
+    def of(cls, calibration: Calibration, noise: Noise) -> "BoundTable":
+        """Make the table of a calibration under a noise.
 
         Guarantee: for a top probability `q` in float32, `look_up` gives a bound of at most
         `calibration.lower_bound(q)` and a radius of at most that of this exact bound. Neither is further
@@ -47,10 +47,10 @@ class BoundTable:
         and the rounding to float32.
         """
         highest = float(calibration.lower_bound(1.0))
-        knots = _smallest_with(calibration, _wanted_bounds(highest, sigma))
+        knots = _smallest_with(calibration, _wanted_bounds(highest, noise))
         exact = calibration.lower_bound(knots)
         bound = float32_below(np.maximum(exact - MARGIN, 0.0))
-        radius = np.maximum(certified_radius(exact, sigma) - MARGIN, 0.0)
+        radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
         radius = np.where(bound > 0.5, float32_below(radius), np.float32(0))
         columns = int(np.ceil(np.sqrt(len(knots))))
         missing = -len(knots) % columns
@@ -67,13 +67,13 @@ class BoundTable:
         return self.lower_bound[place], self.radius[place]
 
 
-def _wanted_bounds(highest: float, sigma: float) -> NDArray[np.float64]:
+def _wanted_bounds(highest: float, noise: Noise) -> NDArray[np.float64]:
     """Return the bounds to have knots at: steps of the bound up to 1/2, of the radius above it."""
     low = np.arange(BOUND_STEP, min(highest, 0.5), BOUND_STEP)
     if highest <= 0.5:
         return np.append(low, highest) if highest > 0 else low
-    step = RADIUS_STEP * max(1.0, sigma) / sigma
-    high = special.ndtr(np.arange(step, special.ndtri(highest), step))
+    step = RADIUS_STEP * max(1.0, noise.sigma) / noise.sigma
+    high = noise.bound(np.arange(step, float(noise.radius_in_sigma(highest)), step))
     return np.concatenate([low, [0.5], high[high < highest], [highest]])
 
 

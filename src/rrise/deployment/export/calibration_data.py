@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.sources import load_images
 from rrise.deployment.export.exporting import RANGE_INPUTS
 from rrise.errors import SettingError
@@ -33,7 +33,7 @@ class CalibrationData:
 
 def calibration_data(
     folder: Path,
-    certifier: Certifier,
+    certifier: SurrogateCertifier,
     *,
     inputs: Path | None = None,
     votes: Path | None = None,

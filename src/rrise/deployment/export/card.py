@@ -1,31 +1,19 @@
 """The card of an exported certifier."""
 
 from rrise._version import __version__
+from rrise.certifiers.card import bullets
 from rrise.data.inputs import describe_range
 from rrise.deployment.export.exported import Export
-from rrise.deployment.export.runtimes import ONNX_RUNTIME, OPENVINO
+from rrise.deployment.export.runtimes import runtime_by_name
 from rrise.files import Json
 from rrise.statistics import format_down, format_up, level_text
-
-_USE = {
-    ONNX_RUNTIME: """import onnxruntime
-
-session = onnxruntime.InferenceSession("certifier.onnx", providers=["CPUExecutionProvider"])
-names = [output.name for output in session.get_outputs()]
-answers = dict(zip(names, session.run(names, {"images": images})))""",
-    OPENVINO: """import openvino
-
-float32 = {"INFERENCE_PRECISION_HINT": "f32"}  # by itself it may choose bfloat16, which was not calibrated
-answers = openvino.Core().compile_model("certifier.onnx", "CPU", float32)({"images": images})""",
-}
 
 
 def card(export: Export, more: Json) -> str:
     """Return the card in Markdown: what it answers, what it promises, what exporting cost, how to use it."""
     calibration, guarantee, form = export.calibration, export.guarantee, export.form
     shape = " x ".join(["batch", *map(str, export.input_shape)])
-    assumed = "\n".join(f"- {sentence}" for sentence in guarantee.assumptions)
-    not_promised = "\n".join(f"- {sentence}" for sentence in guarantee.not_promised)
+    words, runtime = guarantee.words, runtime_by_name(form.runtime)
     return f"""# RRISE certifier, exported for {form.runtime} as {form.numbers}
 
 `certifier.onnx` takes inputs and answers, in one forward pass, which class they belong to and how far each
@@ -33,15 +21,15 @@ may move (L2) before the smoothed classifier changes its mind; or abstains.
 
 ## What is promised
 
-{guarantee.promise}
+{words.promise}
 
 Assumed:
 
-{assumed}
+{bullets(words.assumptions)}
 
 Not promised:
 
-{not_promised}
+{bullets(words.not_promised)}
 
 ## Inputs and outputs
 
@@ -61,7 +49,8 @@ Classes: {", ".join(export.class_names)}. An input with NaN or a value out of ra
 | | |
 |---|---|
 | runtime | {form.runtime} {form.version}, {form.numbers}, opset {more["opset"]} |
-| score, offset | {calibration.score}, {format_up(calibration.offset, 6)} |
+| score | {calibration.score.name} |
+| offset | {format_up(calibration.offset, 6)} {calibration.score.unit} |
 | calibration inputs | {calibration.size}, rank {calibration.rank}, {calibration.n} votes each |
 | failure | {level_text(calibration.failure)} |
 | sigma | {export.smoothing.sigma:g} |
@@ -76,10 +65,10 @@ import numpy as np
 
 images = np.zeros(({", ".join(["1", *map(str, export.input_shape)])}), np.float32)
 
-{_USE[form.runtime]}
+{runtime.usage}
 ```
 
-`rrise.deployment.loading.load_deployed(folder)` checks the folder and the runtime before it answers. Without
+`rrise.load_deployed(folder)` checks the folder and the runtime before it answers. Without
 it, run `probe.npz` through the graph and compare: an offset holds for the runtime it was fitted to.
 
 Guarantee `{guarantee.id}`, made with rrise {__version__}.

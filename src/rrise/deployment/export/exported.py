@@ -1,22 +1,23 @@
 """An exported certifier: the ONNX graph in its runtime, and everything that was calibrated for it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import FormFacts, Guarantee, surrogate_guarantee
 from rrise.certifiers.stored_calibration import calibration_to_json
-from rrise.data.inputs import InputRange
+from rrise.data.inputs import as_inputs
 from rrise.deployment.export.bound_table import BoundTable
-from rrise.deployment.export.runtimes import Form, Runner
-from rrise.deployment.service.deployed import Answers
+from rrise.deployment.export.runtimes import Form, Runner, run_in_batches
 from rrise.errors import FolderError
 from rrise.files import Json, sha256_of_json
+from rrise.models.inference import BATCH_SIZE
 from rrise.statistics import Calibration, CalibrationEvidence
-from rrise.votes.array import Smoothing
+from rrise.votes.smoothing import Smoothing
 
 _TOLERANCE = {"fp32": (1e-4, 1e-3), "int8": (1e-3, 0.05)}
 """How far the probabilities of the probe, and their logarithms, may be from those at export."""
@@ -58,27 +59,19 @@ class Export:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of the surrogate in this form."""
-        found = surrogate_guarantee(
-            self.calibration, self.evidence, self.smoothing, self.seen_in_training, self.source
-        )
-        assumed = (
-            f"the exported surrogate runs in {self.form.runtime} as {self.form.numbers}, the form in which "
-            f"it was calibrated."
-        )
-        if self.ranges is not None:
-            assumed += (
-                f" Its int8 ranges come from {self.ranges['inputs']} {self.ranges['from']}, which had no "
-                f"part in fitting the offset."
-            )
-        return replace(
-            found,
-            assumptions=(*found.assumptions, assumed),
-            numbers={**found.numbers, "form": self.form.name, "ranges": self.ranges},
+        ranges = self.ranges or {}
+        return surrogate_guarantee(
+            self.calibration,
+            self.evidence,
+            self.smoothing,
+            self.seen_in_training,
+            source=self.source,
+            form=FormFacts(self.form.runtime, self.form.numbers, ranges.get("inputs"), ranges.get("from")),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class ExportProbe:
     """Inputs that are nobody's, and what the exported certifier answered to them when it was exported.
 
     Averages over parts of the calibration inputs, and noise of the same range: they tell whether a runtime
@@ -99,56 +92,85 @@ class Probe:
 
 
 class ExportedCertifier:
-    """An exported certifier, loaded: `answer` runs the graph, which holds the calibration too."""
+    """An exported certifier, loaded: `certify` runs the graph, which holds the calibration too."""
 
     def __init__(self, export: Export, runner: Runner, probe_inputs: NDArray[np.float32]) -> None:
         self._runner, self.probe_inputs = runner, probe_inputs
         self.export = export
-        self.input_shape = export.input_shape
-        self.input_range: InputRange = export.smoothing.input_range
-        self.class_names = export.class_names
-        self.guarantee = export.guarantee
+        self.input_shape, self.class_names = export.input_shape, export.class_names
+        self.smoothing, self.guarantee = export.smoothing, export.guarantee
         self.calibration, self.evidence = export.calibration, export.evidence
         self.runtime = export.form.name
 
-    def answer(self, inputs: NDArray[np.float32]) -> Answers:
-        """Certify inputs `[n, *input_shape]`; one with NaN, or out of range, is not issued a radius."""
+    def __repr__(self) -> str:
+        return (
+            f"ExportedCertifier({self.runtime}, {len(self.class_names)} classes, inputs {self.input_shape}, "
+            f"sigma={self.smoothing.sigma:g}, failure={self.guarantee.failure_text})"
+        )
+
+    def certify(self, inputs: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
+        """Certify inputs with one forward pass each, in the runtime.
+
+        Args:
+            inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
+            batch_size: inputs to a forward pass.
+
+        Returns:
+            One certificate per input. The certifier abstains where the surrogate returns NaN.
+
+        Raises:
+            InputError: an input has another shape, is not a number, or is out of range.
+        """
+        batch = as_inputs(inputs, shape=self.input_shape, input_range=self.smoothing.input_range)
+        return self._answers(batch.numpy(), batch_size)
+
+    def __call__(self, inputs: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
+        """Certify inputs: the same as `certify`."""
+        return self.certify(inputs, batch_size=batch_size)
+
+    def _answers(self, inputs: NDArray[np.float32], batch_size: int = BATCH_SIZE) -> Certificates:
+        """Return what the graph answers, whatever the inputs are."""
         if len(inputs) == 0:
             none = np.zeros(0)
             shares = np.zeros((0, len(self.class_names)), dtype=np.float32)
-            return Answers(none.astype(np.int64), none, none, none.astype(np.bool_), shares)
-        found = self._runner.run(np.ascontiguousarray(inputs, dtype=np.float32))
-        return Answers(
+            whole = none.astype(np.int64)
+            return Certificates(whole, none, none, none.astype(np.bool_), self.guarantee, whole, shares)
+        found = run_in_batches(self._runner, np.ascontiguousarray(inputs, dtype=np.float32), batch_size)
+        return Certificates(
             label=found["label"],
             radius=found["radius"].astype(np.float64),
             lower_bound=found["lower_bound"].astype(np.float64),
             issued=found["issued"],
+            guarantee=self.guarantee,
+            passes=np.ones(len(inputs), dtype=np.int64),
             probabilities=found["probabilities"],
         )
 
-    def check(self, probe: Probe, where: object) -> None:
+    def check(self, probe: ExportProbe, where: object) -> None:
         """Refuse a graph or runtime that does not compute here what was calibrated.
 
         Looked at are the probe's probabilities, up to rounding, then labels, bounds and radii, which must
         follow from these exactly, and an input of NaN, which must not be issued a radius.
         """
-        expected, answers = probe.expected["probabilities"], self.answer(probe.inputs)
-        if not _close(answers.probabilities, expected, *_TOLERANCE[self.export.form.numbers]):
+        expected, answers = probe.expected["probabilities"], self._answers(probe.inputs)
+        found = answers.probabilities
+        assert found is not None
+        if not _close(found, expected, *_TOLERANCE[self.export.form.numbers]):
             raise FolderError(
                 f"the surrogate in {where} does not compute here, in {self.runtime} "
                 f"{self.export.form.version}, what it was calibrated with: export it again on this machine"
             )
-        table = BoundTable.of(self.export.calibration, self.export.smoothing.sigma)
-        bound, radius = table.look_up(answers.probabilities.max(axis=1))
+        table = BoundTable.of(self.export.calibration, self.export.smoothing.noise)
+        bound, radius = table.look_up(found.max(axis=1))
         follows = (
-            np.array_equal(answers.label, answers.probabilities.argmax(axis=1))
+            np.array_equal(answers.label, found.argmax(axis=1))
             and np.array_equal(answers.lower_bound, bound)
             and np.array_equal(answers.radius, radius)
             and np.array_equal(answers.issued, bound > 0.5)
         )
         if not follows:
             raise FolderError(f"the graph in {where} does not hold the calibration that the folder names")
-        nothing = self.answer(np.full_like(probe.inputs[:1], np.nan))
+        nothing = self._answers(np.full_like(probe.inputs[:1], np.nan))
         if nothing.issued.any() or nothing.radius.any():
             raise FolderError(f"{self.runtime} issues radii for inputs of NaN here: {where} is refused")
 

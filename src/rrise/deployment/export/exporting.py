@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import as_inputs, input_digests
 from rrise.deployment.export.bound_table import BoundTable
-from rrise.deployment.export.exported import Export, ExportedCertifier, Probe
+from rrise.deployment.export.exported import Export, ExportedCertifier, ExportProbe
 from rrise.deployment.export.folder import check_free, load_exported, save_exported
-from rrise.deployment.export.runtimes import ONNX_RUNTIME, OPENVINO, Form, open_model, run_in_batches
+from rrise.deployment.export.runtimes import ONNX_RUNTIME, Form, open_model, run_in_batches, runtime_by_name
 from rrise.errors import InputError, MismatchError, SettingError
 from rrise.files import Json
 from rrise.models.inference import BATCH_SIZE, top_prediction
@@ -45,27 +45,44 @@ class _Held:
 
 
 def export_certifier(
-    certifier: Certifier,
+    certifier: SurrogateCertifier,
     images: Any,
     votes: Any,
     folder: str | Path,
     *,
     int8: bool = False,
-    openvino: bool = False,
+    runtime: str = ONNX_RUNTIME.name,
     range_inputs: Any = None,
     allow_seen: bool = False,
 ) -> ExportedCertifier:
     """Write a certifier as an ONNX graph with its calibration inside, fitted anew in that form.
 
-    `images` and `votes` are the certifier's calibration inputs, in their order, and their votes. `int8`
-    quantises the surrogate. Its ranges are chosen on `range_inputs`, which must not be calibration inputs
-    (`allow_seen` if equal inputs occur naturally); without them, on `RANGE_INPUTS` of the calibration inputs,
-    picked at random, which then have no part in fitting the offset. `openvino` calibrates for OpenVINO
-    instead of ONNX Runtime.
-
     Guarantee: that of `calibrate`, for the exported certifier in its runtime.
+
+    Args:
+        certifier: what `calibrate` or `load_certifier` returned.
+        images: the certifier's calibration inputs, in their order.
+        votes: their votes.
+        folder: where to write the export.
+        int8: quantise the surrogate to 8-bit numbers.
+        runtime: which runtime to calibrate for: `onnxruntime` or `openvino`.
+        range_inputs: inputs to choose the ranges of int8 on, which must not be calibration inputs. Without
+            them, `RANGE_INPUTS` of the calibration inputs, picked at random, choose the ranges and have no
+            part in fitting the offset.
+        allow_seen: accept range inputs that equal calibration inputs, because equal inputs do occur naturally
+            in this data.
+
+    Returns:
+        The exported certifier, loaded.
+
+    Raises:
+        MismatchError: inputs or votes are not those that the certifier was calibrated on.
+        SettingError: the runtime is not installed, or the surrogate cannot be exported.
+
+    Example:
+        exported = rrise.export_certifier(certifier, images, votes, "certifier-int8", int8=True)
     """
-    form = _form(int8, openvino)
+    form = _form(int8, runtime)
     _check_installed(form)
     check_free(Path(folder))
     from rrise.deployment.export.graph import opset_of, surrogate_graph, with_certificates
@@ -81,26 +98,26 @@ def export_certifier(
     first = open_model(form, with_certificates(surrogate, limits).SerializeToString())
     probabilities = run_in_batches(first, held.inputs)["probabilities"]
     export = _calibrated(certifier, form, held, probabilities, ranges)
-    table = BoundTable.of(export.calibration, certifier.smoothing.sigma)
+    table = BoundTable.of(export.calibration, certifier.smoothing.noise)
     model = with_certificates(surrogate, limits, table, export.identity)
     content = model.SerializeToString()
     runner = open_model(form, content)
     answers = run_in_batches(runner, held.inputs)
     _check_final(export, probabilities, answers)
-    probe_inputs = Probe.inputs_from(held.inputs)
-    probe = Probe(probe_inputs, dict(runner.run(probe_inputs)))
-    more = {"opset": opset_of(model), "cost": _cost(certifier(held.inputs), answers)}
+    probe_inputs = ExportProbe.inputs_from(held.inputs)
+    probe = ExportProbe(probe_inputs, dict(runner.run(probe_inputs)))
+    more = {"opset": opset_of(model), "cost": _cost(certifier.certify(held.inputs), answers)}
     save_exported(Path(folder), export, content, probe, more)
     return load_exported(Path(folder))
 
 
-def folder_beside(certifier: Path, *, int8: bool = False, openvino: bool = False) -> Path:
+def folder_beside(certifier: Path, *, int8: bool = False, runtime: str = ONNX_RUNTIME.name) -> Path:
     """Return where an export goes by itself, such as `certifier-onnxruntime-int8`."""
-    return certifier.with_name(f"{certifier.resolve().name}-{_form(int8, openvino).name}")
+    return certifier.with_name(f"{certifier.resolve().name}-{_form(int8, runtime).name}")
 
 
-def _form(int8: bool, openvino: bool) -> Form:
-    return Form(OPENVINO if openvino else ONNX_RUNTIME, "int8" if int8 else "fp32")
+def _form(int8: bool, runtime: str) -> Form:
+    return Form(runtime_by_name(runtime).name, "int8" if int8 else "fp32")
 
 
 def _check_installed(form: Form) -> None:
@@ -110,7 +127,7 @@ def _check_installed(form: Form) -> None:
     form.version  # noqa: B018  a sentence where the runtime is missing
 
 
-def _held_out(certifier: Certifier, images: Any, votes: Any) -> _Held:
+def _held_out(certifier: SurrogateCertifier, images: Any, votes: Any) -> _Held:
     """Return calibration inputs and votes, refusing any but those the certifier was calibrated on."""
     smoothing, evidence = certifier.smoothing, certifier.evidence
     inputs = as_inputs(images, shape=certifier.input_shape, input_range=smoothing.input_range)
@@ -142,7 +159,7 @@ def _sample(inputs: NDArray[np.float32]) -> Any:
 
 
 def _choose_ranges(
-    certifier: Certifier, held: _Held, range_inputs: Any, allow_seen: bool
+    certifier: SurrogateCertifier, held: _Held, range_inputs: Any, allow_seen: bool
 ) -> tuple[NDArray[np.float32], _Held, Json]:
     """Return the inputs that choose the ranges, the calibration inputs that fit the offset, and words."""
     if range_inputs is None:
@@ -177,7 +194,11 @@ def _choose_ranges(
 
 
 def _calibrated(
-    certifier: Certifier, form: Form, held: _Held, probabilities: NDArray[np.float32], ranges: Json | None
+    certifier: SurrogateCertifier,
+    form: Form,
+    held: _Held,
+    probabilities: NDArray[np.float32],
+    ranges: Json | None,
 ) -> Export:
     """Fit the offset to what the exported surrogate answers for the calibration inputs."""
     if np.isnan(probabilities).any():
@@ -187,8 +208,8 @@ def _calibrated(
     top = np.minimum(probabilities.max(axis=1).astype(np.float64), 1.0)
     agreeing = votes_for(held.counts, probabilities.argmax(axis=1))
     calibration, evidence = refit_calibration(certifier.calibration, top, agreeing)
-    numbers = certifier.guarantee.numbers
-    seen = numbers["calibration_inputs_seen_in_training"]
+    facts = certifier.guarantee.calibration
+    seen, source = (None, None) if facts is None else (facts.seen_in_training, facts.source)
     return Export(
         form=form,
         input_shape=certifier.input_shape,
@@ -196,9 +217,9 @@ def _calibrated(
         smoothing=certifier.smoothing,
         calibration=calibration,
         evidence=evidence,
-        seen_in_training=None if seen is None else min(int(seen), calibration.size),
+        seen_in_training=None if seen is None else min(seen, calibration.size),
         ranges=ranges,
-        source=numbers.get("calibration_inputs_are"),
+        source=source,
     )
 
 
@@ -207,14 +228,12 @@ def _check_final(
 ) -> None:
     """Refuse to ship a graph that computes other numbers than those the offset was fitted to."""
     exact = export.calibration.lower_bound(export.evidence.top_probability)
-    certified = Certificates.from_bound(
-        answers["label"], exact, sigma=export.smoothing.sigma, guarantee=export.guarantee, passes=1
-    )
+    radius = export.smoothing.noise.radius(exact)
     if not (
         np.array_equal(answers["probabilities"], probabilities)
         and np.array_equal(answers["label"], probabilities.argmax(axis=1))
         and (answers["lower_bound"] <= exact).all()
-        and (answers["radius"] <= certified.radius).all()
+        and (answers["radius"] <= radius).all()
     ):
         raise MismatchError(
             f"the graph does not compute in {export.form.name} the numbers that its offset was fitted to: "

@@ -27,7 +27,7 @@ from rrise.certifiers.stored_calibration import (
     save_evidence,
 )
 from rrise.deployment.export.card import card
-from rrise.deployment.export.exported import Export, ExportedCertifier, Probe
+from rrise.deployment.export.exported import Export, ExportedCertifier, ExportProbe
 from rrise.deployment.export.runtimes import Form, open_model
 from rrise.errors import FolderError, RriseError
 from rrise.files import (
@@ -41,7 +41,7 @@ from rrise.files import (
     write_signed_json,
     write_text,
 )
-from rrise.votes.array import Smoothing
+from rrise.votes.smoothing import Smoothing
 
 _log = logging.getLogger("rrise.deployment")
 
@@ -54,7 +54,7 @@ PROBE = "probe.npz"
 CARD = "README.md"
 
 
-def save_exported(folder: Path, export: Export, content: bytes, probe: Probe, more: Json) -> None:
+def save_exported(folder: Path, export: Export, content: bytes, probe: ExportProbe, more: Json) -> None:
     """Write the folder in one step: on any error nothing is left, or the former one stays.
 
     `more` is what else its manifest says: `opset` and `cost`.
@@ -78,14 +78,15 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
     try:
         export = _export_from(manifest, folder)
         check_calibration(export.calibration, export.evidence, folder)
-        stored = Guarantee.from_json(manifest["guarantee"])
-        if (stored.failure, stored.numbers) != (export.guarantee.failure, export.guarantee.numbers):
+        if Guarantee.from_json(manifest["guarantee"], export.smoothing) != export.guarantee:
             raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
         probe = _load_probe(folder / PROBE)
     except RriseError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise FolderError(f"{folder / MANIFEST} lacks or garbles {error}: it is damaged or edited") from None
+        raise FolderError(
+            f"{folder / MANIFEST} is damaged or edited: field {error} is missing or invalid"
+        ) from None
     if (then := manifest["form"]["version"]) != (now := export.form.version):
         _log.warning("%s was calibrated in %s %s, and runs in %s", folder, export.form.runtime, then, now)
     content = (folder / MODEL).read_bytes()
@@ -155,18 +156,20 @@ def _manifest(export: Export) -> Json:
 
 
 def _export_from(manifest: Json, folder: Path) -> Export:
-    numbers = manifest["guarantee"]["numbers"]
-    seen = numbers["calibration_inputs_seen_in_training"]
+    smoothing = Smoothing.from_json(manifest["smoothing"])
+    facts = Guarantee.from_json(manifest["guarantee"], smoothing).calibration
+    if facts is None:
+        raise FolderError(f"{folder / MANIFEST} has a guarantee that names no calibration")
     return Export(
         form=Form(str(manifest["form"]["runtime"]), str(manifest["form"]["numbers"])),
         input_shape=tuple(int(size) for size in manifest["input_shape"]),
         class_names=tuple(str(name) for name in manifest["class_names"]),
-        smoothing=Smoothing.from_json(manifest["smoothing"]),
+        smoothing=smoothing,
         calibration=calibration_from_json(manifest["calibration"]),
         evidence=load_evidence(folder / EVIDENCE),
-        seen_in_training=None if seen is None else int(seen),
+        seen_in_training=facts.seen_in_training,
         ranges=manifest["ranges"],
-        source=numbers.get("calibration_inputs_are"),
+        source=facts.source,
     )
 
 
@@ -184,17 +187,17 @@ def _checked_manifest(folder: Path) -> Json:
     return manifest
 
 
-def _save_probe(probe: Probe, path: Path) -> None:
+def _save_probe(probe: ExportProbe, path: Path) -> None:
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {"inputs": probe.inputs, **probe.expected}
     np.savez(buffer, **arrays)
     write_bytes(path, buffer.getvalue())
 
 
-def _load_probe(path: Path) -> Probe:
+def _load_probe(path: Path) -> ExportProbe:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             content = {name: arrays[name] for name in arrays.files}
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise FolderError(f"{path} is not a readable .npz file ({error}): it is damaged") from None
-    return Probe(content.pop("inputs"), content)
+    return ExportProbe(content.pop("inputs"), content)

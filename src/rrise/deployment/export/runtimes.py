@@ -1,4 +1,8 @@
-"""The runtimes that an exported certifier runs in, all on the CPU."""
+"""The runtimes that an exported certifier runs in, all on the CPU.
+
+A runtime owns its name, what to install, how a model is opened and how a card says to use it. Another one is
+one `register_runtime(Runtime(...))`; the command line, cards and folders read it from here.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,12 +12,57 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.errors import FolderError, SettingError
+from rrise.errors import FolderError, SettingError, did_you_mean
 
-ONNX_RUNTIME, OPENVINO = "onnxruntime", "openvino"
 IMAGES = "images"
 Outputs = Mapping[str, NDArray[Any]]
+NUMBERS = ("fp32", "int8")
 _BATCH = 256
+
+
+class Runner(Protocol):
+    """A model in a runtime; several threads may use it at once."""
+
+    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+        """Return the outputs of a batch by name."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What computes an exported certifier.
+
+    Attributes:
+        name: what files and the command line call it; also the name of its package.
+        label: what pages call it.
+        extra: the extra of this package that installs it.
+        open: opens an ONNX model, on at most so many cores.
+        usage: Python lines that take `images` to `answers` without this package.
+    """
+
+    name: str
+    label: str
+    extra: str
+    open: Callable[[bytes, int | None], Runner]
+    usage: str
+
+
+RUNTIMES: dict[str, Runtime] = {}
+
+
+def register_runtime(runtime: Runtime) -> Runtime:
+    """Make a runtime known by its name, which must be new."""
+    if runtime.name in RUNTIMES:
+        raise SettingError(f"a runtime named {runtime.name!r} is registered already: choose another name")
+    RUNTIMES[runtime.name] = runtime
+    return runtime
+
+
+def runtime_by_name(name: str) -> Runtime:
+    """Look a runtime up."""
+    if name not in RUNTIMES:
+        known = ", ".join(RUNTIMES)
+        raise SettingError(f"expected a runtime out of {known}; got {name!r}{did_you_mean(name, RUNTIMES)}")
+    return RUNTIMES[name]
 
 
 @dataclass(frozen=True)
@@ -34,38 +83,31 @@ class Form:
         try:
             return version(self.runtime)
         except PackageNotFoundError:
-            extra = "onnx" if self.runtime == ONNX_RUNTIME else self.runtime
+            extra = runtime_by_name(self.runtime).extra
             raise SettingError(
                 f"this needs {self.runtime}, which is not installed: pip install 'rrise[{extra}]'"
             ) from None
 
 
-class Runner(Protocol):
-    """A model in a runtime; several threads may use it at once."""
-
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
-        """Return the outputs of a batch by name."""
-
-
 def open_model(form: Form, content: bytes, *, threads: int | None = None) -> Runner:
     """Open an ONNX model in the runtime of a form; `threads` limits the cores it uses."""
+    runtime = runtime_by_name(form.runtime)
     form.version  # noqa: B018  a sentence where the runtime is missing
-    kinds: dict[str, Callable[[bytes, int | None], Runner]] = {
-        ONNX_RUNTIME: _OnnxRuntime,
-        OPENVINO: _OpenVino,
-    }
-    if form.runtime not in kinds:
-        raise SettingError(f"expected a runtime out of {', '.join(kinds)}; got {form.runtime!r}")
     try:
-        return kinds[form.runtime](content, threads)
+        return runtime.open(content, threads)
     except Exception as error:  # runtimes raise kinds of their own
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FolderError(f"{form.runtime} cannot open the exported certifier: {reason}") from error
 
 
-def run_in_batches(runner: Runner, inputs: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+def run_in_batches(
+    runner: Runner, inputs: NDArray[np.float32], batch_size: int = _BATCH
+) -> dict[str, NDArray[Any]]:
     """Return the outputs of many inputs, at least one, by name."""
-    parts = [runner.run(inputs[start : start + _BATCH]) for start in range(0, len(inputs), _BATCH)]
+    if len(inputs) <= batch_size:
+        return dict(runner.run(inputs))
+    starts = range(0, len(inputs), batch_size)
+    parts = [runner.run(inputs[start : start + batch_size]) for start in starts]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -103,3 +145,30 @@ class _OpenVino:
         """Return the outputs of a batch by name."""
         found = self._model.create_infer_request().infer({IMAGES: inputs})
         return {name: np.array(found[name]) for name in self._names}
+
+
+ONNX_RUNTIME = register_runtime(
+    Runtime(
+        "onnxruntime",
+        "ONNX Runtime",
+        "onnx",
+        _OnnxRuntime,
+        """import onnxruntime
+
+session = onnxruntime.InferenceSession("certifier.onnx", providers=["CPUExecutionProvider"])
+names = [output.name for output in session.get_outputs()]
+answers = dict(zip(names, session.run(names, {"images": images})))""",
+    )
+)
+OPENVINO = register_runtime(
+    Runtime(
+        "openvino",
+        "OpenVINO",
+        "openvino",
+        _OpenVino,
+        """import openvino
+
+float32 = {"INFERENCE_PRECISION_HINT": "f32"}  # by itself it may choose bfloat16, which was not calibrated
+answers = openvino.Core().compile_model("certifier.onnx", "CPU", float32)({"images": images})""",
+    )
+)

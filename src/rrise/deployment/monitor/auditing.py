@@ -8,12 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rrise.data.inputs import InputRange, input_digests
-from rrise.deployment.monitor.store import Audit, Outcome
-from rrise.errors import MismatchError
+from rrise.certifiers.certifier import CalibratedCertifier, check_fingerprint, typical_inputs
+from rrise.data.inputs import input_digests
+from rrise.deployment.monitor.store import Audit, AuditOutcome
 from rrise.models.checks import check_module
-from rrise.statistics import Calibration, clopper_pearson_lower, clopper_pearson_upper, score_by_name
-from rrise.votes.array import Smoothing
+from rrise.statistics import Calibration, clopper_pearson_lower, clopper_pearson_upper
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardInputs
 from rrise.votes.plan import VotePlan
@@ -44,9 +43,7 @@ def verdict(
     beta = float(calibration.beta)
     lower = np.atleast_1d(clopper_pearson_lower(agreeing, calibration.n, beta))
     upper = float(clopper_pearson_upper(agreeing, calibration.n, beta))
-    residual = score_by_name(calibration.score).residual(
-        np.array([top_probability]), lower, calibration.ceiling
-    )
+    residual = calibration.score.residual(np.array([top_probability]), lower, calibration.ceiling)
     return Verdict(float(residual[0]), upper, bool(issued and upper < lower_bound))
 
 
@@ -58,34 +55,24 @@ class Auditor:
     same if an audit is done again after the process was killed.
     """
 
-    def __init__(
-        self,
-        base: nn.Module,
-        smoothing: Smoothing,
-        calibration: Calibration,
-        input_shape: tuple[int, ...],
-        seed: int,
-    ) -> None:
+    def __init__(self, base: nn.Module, certifier: CalibratedCertifier, seed: int) -> None:
         check_module(base, "base classifier")
-        self.calibration = calibration
+        self.calibration, smoothing = certifier.calibration, certifier.smoothing
         plan = VotePlan(
-            smoothing.sigma, calibration.n, seed, "audit", smoothing.input_range, smoothing.precision
+            smoothing.noise, self.calibration.n, seed, "audit", smoothing.input_range, smoothing.precision
         )
-        sample = typical_inputs(input_shape, smoothing.input_range)
-        self._engine = VoteEngine(base.eval(), plan, sample, Execution(min(BATCH_SIZE, calibration.n)))
-        if self._engine.smoothing.base != smoothing.base:
-            raise MismatchError(
-                f"this certifier was calibrated for the base classifier {smoothing.base[:12]}, not for "
-                f"{self._engine.smoothing.base[:12]}: audits need the one it belongs to"
-            )
+        sample = typical_inputs(certifier.input_shape, smoothing.input_range)
+        execution = Execution(min(BATCH_SIZE, self.calibration.n))
+        self._engine = VoteEngine(base.eval(), plan, sample, execution)
+        check_fingerprint(self._engine.smoothing.base, smoothing)
 
-    def audit(self, audit: Audit, go_on: Callable[[], bool] = lambda: True) -> Outcome | None:
+    def audit(self, audit: Audit, go_on: Callable[[], bool] = lambda: True) -> AuditOutcome | None:
         """Return what the votes of a query say; None if `go_on` said to stop before all were drawn."""
         agreeing = self._agreeing(audit, go_on)
         if agreeing is None:
             return None
         found = verdict(self.calibration, audit.top_probability, agreeing, audit.lower_bound, audit.issued)
-        return Outcome(audit.number, agreeing, found.score, found.upper_bound, found.violation)
+        return AuditOutcome(audit.number, agreeing, found.score, found.upper_bound, found.violation)
 
     def _agreeing(self, audit: Audit, go_on: Callable[[], bool]) -> int | None:
         inputs = torch.from_numpy(np.array(audit.input, dtype=np.float32)[None])
@@ -98,10 +85,3 @@ class Auditor:
             answers: NDArray[np.int64] = self._engine.chosen_answers(shard, draw, np.zeros_like(draw))
             agreeing += int(np.count_nonzero(answers == audit.label))
         return agreeing
-
-
-def typical_inputs(shape: tuple[int, ...], input_range: InputRange) -> torch.Tensor:
-    """Return a few inputs of any content, to try a classifier on."""
-    low, high = (-1.0, 1.0) if input_range is None else input_range
-    share = np.random.default_rng(0).random((4, *shape), dtype=np.float32)
-    return torch.from_numpy(np.float32(low) + share * np.float32(high - low))

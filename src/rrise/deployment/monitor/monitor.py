@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.deployment.monitor.policy import MONTE_CARLO, WARN
-from rrise.deployment.monitor.state import POLICIES, MonitorState, TestState
-from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, MonitorStore, Outcome
-from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, Watched, about, first_tests, smoothing_of
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.certifier import CalibratedCertifier
+from rrise.deployment.monitor.policy import MONTE_CARLO, POLICIES, WARN
+from rrise.deployment.monitor.state import MonitorState, TestState
+from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, AuditOutcome, MonitorStore
+from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, about, first_tests
 from rrise.deployment.priority import AUDITING, step_back
-from rrise.deployment.service.deployed import Answers
 from rrise.errors import SettingError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class _Work:
 
     tops: list[NDArray[np.float32]] = field(default_factory=list)
     begun: list[Audit] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[AuditOutcome] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     dropped: int = 0
     missed: int = 0
@@ -73,7 +74,7 @@ class Monitor:
 
     def __init__(
         self,
-        deployed: Watched,
+        certifier: CalibratedCertifier,
         database: str | Path,
         *,
         base: "nn.Module | None" = None,
@@ -86,12 +87,12 @@ class Monitor:
         check_settings(fraction, policy, max_waiting, base is not None)
         self._policy, self._fraction, self._max_waiting = policy, fraction, max_waiting
         self._store = MonitorStore(
-            database, about(deployed, rate), first_tests(deployed, rate), keep_inputs=keep_inputs
+            database, about(certifier, rate), first_tests(certifier, rate), keep_inputs=keep_inputs
         )
         try:
-            self._auditor = None if base is None else _auditor(base, deployed, self._store.seed)
+            self._auditor = None if base is None else _auditor(base, certifier, self._store.seed)
             self._tests, self._counts = self._store.tests(), self._store.counts()
-            resumed = self._store.waiting(deployed.input_shape) if self._auditor else []
+            resumed = self._store.waiting(certifier.input_shape) if self._auditor else []
         except BaseException:
             self._store.close()
             raise
@@ -108,10 +109,10 @@ class Monitor:
         if self._auditor is not None:
             self._threads.append(self._thread(self._audit, "rrise-audits"))
 
-    def observe(self, inputs: NDArray[np.float32], answers: Answers) -> None:
-        """Take note of inputs `[n, ...]` and their answers; returns at once and never fails."""
+    def observe(self, inputs: NDArray[np.float32], certificates: Certificates) -> None:
+        """Take note of inputs `[n, ...]` and their certificates; returns at once and never fails."""
         try:
-            self._hand_over(inputs, answers, time.time())
+            self._hand_over(inputs, certificates, time.time())
         except Exception as error:  # whatever it is, requests must be answered
             self._failed("could not take note of a batch", error)
 
@@ -156,9 +157,9 @@ class Monitor:
     ) -> None:
         self.close()
 
-    def _hand_over(self, inputs: NDArray[np.float32], answers: Answers, now: float) -> None:
+    def _hand_over(self, inputs: NDArray[np.float32], certificates: Certificates, now: float) -> None:
         """Add a batch to the next transaction: all of it, or on an error nothing."""
-        tops = answers.probabilities.max(axis=1)
+        tops = _probabilities(certificates).max(axis=1)
         sound = np.isfinite(tops) & (tops >= 0) & (tops <= 1)
         with self._condition:
             if self._ending:
@@ -168,7 +169,7 @@ class Monitor:
             picked = self._picked(sound & (not full))
             room = max(0, self._max_waiting - self._held)
             begun = [
-                _audit_of(inputs, answers, row, self._last + 1 + place, now)
+                _audit_of(inputs, certificates, row, self._last + 1 + place, now)
                 for place, row in enumerate(picked[:room])
             ]
             self._work.tops.append(seen)
@@ -310,19 +311,27 @@ def check_settings(fraction: float, policy: str, max_waiting: int, has_base: boo
         raise SettingError("the policy monte-carlo needs the base classifier: give it, or choose abstain")
 
 
-def _audit_of(inputs: NDArray[np.float32], answers: Answers, row: int, number: int, now: float) -> Audit:
+def _probabilities(certificates: Certificates) -> NDArray[np.float32]:
+    if certificates.probabilities is None:
+        raise SettingError("expected certificates with the surrogate's class probabilities, got none")
+    return certificates.probabilities
+
+
+def _audit_of(
+    inputs: NDArray[np.float32], certificates: Certificates, row: int, number: int, now: float
+) -> Audit:
     return Audit(
         number=number,
         time=now,
-        label=int(answers.label[row]),
-        top_probability=float(answers.probabilities[row].max()),
-        lower_bound=float(answers.lower_bound[row]),
-        issued=bool(answers.issued[row]),
+        label=int(certificates.label[row]),
+        top_probability=float(_probabilities(certificates)[row].max()),
+        lower_bound=float(certificates.lower_bound[row]),
+        issued=bool(certificates.issued[row]),
         input=np.array(inputs[row], dtype=np.float32),
     )
 
 
-def _auditor(base: "nn.Module", deployed: Watched, seed: int) -> "Auditor":
+def _auditor(base: "nn.Module", certifier: CalibratedCertifier, seed: int) -> "Auditor":
     from rrise.deployment.monitor.auditing import Auditor
 
-    return Auditor(base, smoothing_of(deployed), deployed.calibration, deployed.input_shape, seed)
+    return Auditor(base, certifier, seed)

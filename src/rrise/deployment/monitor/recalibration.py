@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.guarantee import surrogate_guarantee
-from rrise.certifiers.surrogate import Certifier
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.export.bound_table import BoundTable
-from rrise.deployment.export.exported import ExportedCertifier, Probe
+from rrise.deployment.export.exported import ExportedCertifier, ExportProbe
 from rrise.deployment.monitor.store import DONE, read_about, readable
 from rrise.deployment.monitor.subject import certifier_identity
 from rrise.errors import FolderError, InputError, MismatchError, SettingError
@@ -71,7 +71,7 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
     )
 
 
-def recalibrate(certifier: Certifier, audited: AuditedQueries) -> Certifier:
+def recalibrate(certifier: SurrogateCertifier, audited: AuditedQueries) -> SurrogateCertifier:
     """Calibrate a certifier's surrogate again, on audited queries, at the levels it had.
 
     Guarantee: as before, but for inputs exchangeable with the audited queries. These were picked at random
@@ -79,7 +79,7 @@ def recalibrate(certifier: Certifier, audited: AuditedQueries) -> Certifier:
     queries are taken, or how many, was chosen by looking at their scores.
     """
     calibration, evidence, source = _fitted(certifier, audited)
-    guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source)
+    guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source=source)
     return dataclasses.replace(certifier, calibration=calibration, evidence=evidence, guarantee=guarantee)
 
 
@@ -97,17 +97,17 @@ def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> Ex
     export = dataclasses.replace(
         former.export, calibration=calibration, evidence=evidence, seen_in_training=None, source=source
     )
-    sigma = export.smoothing.sigma
-    table = BoundTable.of(calibration, sigma)
+    noise = export.smoothing.noise
+    table = BoundTable.of(calibration, noise)
     surrogate = without_certificates(load_graph(folder))
     model = with_certificates(surrogate, export.smoothing.input_range, table, export.identity)
     content = model.SerializeToString()
     inputs = former.probe_inputs
-    probe = Probe(inputs, dict(open_model(export.form, content).run(inputs)))
+    probe = ExportProbe(inputs, dict(open_model(export.form, content).run(inputs)))
     top = audited.top_probability.astype(np.float32)
     cost = {
         "calibration_inputs": len(top),
-        "former": _summary(BoundTable.of(former.calibration, sigma), top),
+        "former": _summary(BoundTable.of(former.calibration, noise), top),
         "exported": _summary(table, top),
     }
     save_exported(out, export, content, probe, {"opset": opset_of(model), "cost": cost})
@@ -116,7 +116,7 @@ def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> Ex
 
 def recalibrate_folder(
     certifier: str | Path, database: str | Path, out: str | Path, since: str | None = None
-) -> Certifier | ExportedCertifier:
+) -> SurrogateCertifier | ExportedCertifier:
     """Write the certifier folder `out`: that of `certifier`, calibrated on what a monitor has audited.
 
     Either may be an exported one. `since` is a time such as `2026-11-15` or `2026-11-15T08:00`, in UTC where
@@ -139,7 +139,7 @@ def recalibrate_folder(
 
 
 def _fitted(
-    certifier: Certifier | ExportedCertifier, audited: AuditedQueries
+    certifier: SurrogateCertifier | ExportedCertifier, audited: AuditedQueries
 ) -> tuple[Calibration, CalibrationEvidence, str]:
     """Fit the calibration, and say what its inputs are; refuse queries that cannot carry the promise."""
     _check_belongs(certifier, audited.about)
@@ -168,10 +168,10 @@ def _check_alike(audited: AuditedQueries) -> None:
         )
 
 
-def _check_belongs(certifier: Certifier | ExportedCertifier, about: Json) -> None:
+def _check_belongs(certifier: SurrogateCertifier | ExportedCertifier, about: Json) -> None:
     """Refuse audits of another base classifier, number of votes, or calibrated surrogate."""
     for what, mine, theirs in (
-        ("base classifier", certifier.guarantee.numbers["base_classifier"], about.get("base_classifier")),
+        ("base classifier", certifier.smoothing.base, about.get("base_classifier")),
         ("number of votes", certifier.calibration.n, about.get("votes")),
         ("calibrated surrogate", certifier_identity(certifier), about.get("certifier")),
     ):

@@ -64,8 +64,8 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What the votes of an audit say; see `rrise.deployment.monitor.auditing.Verdict`."""
+class AuditOutcome:
+    """What the votes of an audit say; see `auditing.Verdict`."""
 
     number: int
     agreeing: int
@@ -139,7 +139,7 @@ class MonitorStore:
         tests: dict[str, ExchangeabilityTest],
         *,
         begun: Sequence[Audit] = (),
-        outcomes: Sequence[Outcome] = (),
+        outcomes: Sequence[AuditOutcome] = (),
         failed: Sequence[int] = (),
         counted: dict[str, int] | None = None,
     ) -> None:
@@ -242,7 +242,7 @@ def _write_test(write: Any, name: str, test: ExchangeabilityTest) -> None:
     )
 
 
-def _end(write: Any, outcome: Outcome) -> None:
+def _end(write: Any, outcome: AuditOutcome) -> None:
     changed = write(
         "UPDATE audits SET status = ?, agreeing = ?, score = ?, upper_bound = ?, violation = ? "
         "WHERE number = ? AND status = ?",

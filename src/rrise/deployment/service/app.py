@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from torch import nn
 
 from rrise._version import __version__
-from rrise.deployment.monitor.policy import Monitor, Watch
-from rrise.deployment.service.deployed import Deployed
-from rrise.deployment.service.documents import Certified, card, input_body, problems, words
+from rrise.certifiers.certifier import Certifier
+from rrise.deployment.service.alarm import Alarm, QueryMonitor
+from rrise.deployment.service.documents import CertifyResponse, card, input_body, problems
 from rrise.deployment.service.guard import Guard
 from rrise.deployment.service.metrics import CONTENT_TYPE
 from rrise.deployment.service.refusals import RefusedError
@@ -22,7 +22,7 @@ from rrise.deployment.service.requests import TYPES
 from rrise.deployment.service.samples import Sample
 from rrise.deployment.service.service import Service
 from rrise.deployment.service.settings import ServiceSettings
-from rrise.deployment.service.verification import DEFAULT_ALPHA, DEFAULT_VOTES
+from rrise.deployment.service.verification import DEFAULT_FAILURE, DEFAULT_VOTES
 from rrise.files import Json
 
 PAGE = {
@@ -49,24 +49,38 @@ TRIAL = {
     "schema": {"type": "boolean", "default": False},
 }
 Votes = Annotated[int, Query(description="The most votes to draw; stop earlier by closing the connection.")]
-Alpha = Annotated[float, Query(description="Allowed probability of a wrong certificate.")]
+Failure = Annotated[float, Query(description="Allowed probability of a wrong certificate.")]
 
 
 def create_app(
-    deployed: Deployed,
+    certifier: Certifier,
     *,
     settings: ServiceSettings | None = None,
     base: nn.Module | None = None,
-    monitor: Monitor | None = None,
+    monitor: QueryMonitor | None = None,
     samples: Mapping[str, Sample] | None = None,
 ) -> FastAPI:
-    """Return the application that certifies inputs with a deployed certifier.
+    """Return the application that certifies inputs over HTTP.
 
-    `base` is the base classifier the certifier was calibrated for; with it, inputs can be verified by Monte
-    Carlo. `monitor` is told of every answer. `samples` are images that the page offers.
+    Args:
+        certifier: any certifier, such as `load_deployed` returns.
+        settings: limits of the service.
+        base: the base classifier that the certifier is about; with it, inputs can be verified by Monte Carlo.
+        monitor: is told of every answer.
+        samples: images that the page offers.
+
+    Returns:
+        An ASGI application, to be run by any server for such.
+
+    Raises:
+        MismatchError: `base` is not the certifier's base classifier.
+        SettingError: the monitor's policy needs a base classifier, and there is none.
+
+    Example:
+        app = rrise.create_app(rrise.load_deployed("runs/digits/certifier"))
     """
     settings = settings or ServiceSettings()
-    service = Service(deployed, settings, base, Watch(monitor))
+    service = Service(certifier, settings, base, Alarm(monitor))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -101,14 +115,14 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
-    deployed = service.deployed
+    certifier = service.certifier
 
     @app.post(
         "/v1/certify",
-        response_model=Certified,
+        response_model=CertifyResponse,
         response_model_exclude_none=True,
         responses=problems(*COMMON, 504),
-        openapi_extra={**input_body(deployed, many=True), "parameters": [PROBABILITIES, TRIAL]},
+        openapi_extra={**input_body(certifier, many=True), "parameters": [PROBABILITIES, TRIAL]},
         summary="Certify one or many inputs.",
     )
     async def certify(request: Request) -> Response:
@@ -127,17 +141,17 @@ def _add_answers(app: FastAPI, service: Service) -> None:
             200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."},
             **problems(*COMMON, 404),
         },
-        openapi_extra=input_body(deployed, many=False),
+        openapi_extra=input_body(certifier, many=False),
         summary="Verify one input with Monte Carlo.",
     )
     async def verify(
-        request: Request, votes: Votes = DEFAULT_VOTES, alpha: Alpha = DEFAULT_ALPHA
+        request: Request, votes: Votes = DEFAULT_VOTES, failure: Failure = DEFAULT_FAILURE
     ) -> Response:
         """Votes of the base classifier with an anytime-valid bound.
 
         Events: `start`, then `look` after each step with what is certified so far, at the end `certificate`.
         """
-        events = await service.verification(request, votes, alpha)
+        events = await service.verification(request, votes, failure)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
@@ -151,13 +165,13 @@ def _asked(request: Request, name: str) -> bool:
 def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> None:
     settings, verifier, after = service.settings, service.verifier, service.fallback_guarantee
     answer = card(
-        service.deployed,
+        service.certifier,
         content_types=list(TYPES),
         limits={"inputs": settings.max_inputs, "bytes": settings.max_body, "seconds": settings.timeout},
         verification=None if verifier is None else {"votes": DEFAULT_VOTES, "max_votes": verifier.max_votes},
-        monitor=service.watch.monitor is not None,
-        on_alarm=service.watch.policy,
-        guarantee_after_alarm=None if after is None else words(after),
+        monitor=service.alarm.monitor is not None,
+        on_alarm=service.alarm.policy,
+        guarantee_after_alarm=None if after is None else after.to_json(),
         samples=list(samples),
         version=__version__,
     )
@@ -180,9 +194,9 @@ def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> 
     @app.get("/v1/monitor", responses=problems(401, 404), summary="What the monitor has seen.")
     async def monitor() -> Json:
         """Return the state of the monitor, where there is one."""
-        if service.watch.monitor is None:
+        if service.alarm.monitor is None:
             raise RefusedError(404, "this service has no monitor")
-        return service.watch.state()
+        return service.alarm.state()
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
@@ -196,7 +210,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
         """Return `ready`, or `degraded` after an alarm of the monitor; 503 before start and at the end."""
         if not service.ready:
             raise RefusedError(503, "the service is starting or ending", 1)
-        return {"status": "degraded" if service.watch.alarm else "ready"}
+        return {"status": "degraded" if service.alarm.raised else "ready"}
 
     @app.get("/metrics", response_class=Response, responses=problems(401), summary="Numbers for Prometheus.")
     async def metrics() -> Response:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.deployment.service.deployed import Answers
+from rrise.certifiers.certificates import Certificates
 
 Inputs = NDArray[np.float32]
-Answer = Callable[[Inputs], Answers]
-Observe = Callable[[Inputs, Answers], object]
+Certify = Callable[[Inputs], Certificates]
+Observe = Callable[[Inputs, Certificates], object]
 
 
 class QueueFullError(Exception):
@@ -27,7 +27,7 @@ class ClosedError(Exception):
 @dataclass(frozen=True, eq=False)
 class _Waiting:
     inputs: Inputs
-    answered: "asyncio.Future[Answers]"
+    answered: "asyncio.Future[Certificates]"
     observed: bool
 
 
@@ -44,7 +44,7 @@ class Batcher:
 
     def __init__(
         self,
-        answer: Answer,
+        certify: Certify,
         *,
         max_batch: int,
         max_delay: float,
@@ -52,7 +52,7 @@ class Batcher:
         observe: Observe | None = None,
         on_batch: Callable[[int], object] | None = None,
     ) -> None:
-        self._answer, self._observe, self._on_batch = answer, observe, on_batch
+        self._certify, self._observe, self._on_batch = certify, observe, on_batch
         self._max_batch, self._max_delay, self._queue = max_batch, max_delay, queue
         self._pending: deque[_Waiting] = deque()
         self._changed = asyncio.Event()
@@ -64,8 +64,10 @@ class Batcher:
         """How many inputs wait for their batch to start."""
         self._loop_task = asyncio.get_running_loop().create_task(self._run())
 
-    async def answer(self, inputs: Inputs, timeout: float | None = None, *, observed: bool = True) -> Answers:
-        """Return the answers for inputs `[n, ...]`, or raise `TimeoutError` after so many seconds.
+    async def certify(
+        self, inputs: Inputs, timeout: float | None = None, *, observed: bool = True
+    ) -> Certificates:
+        """Return the certificates of inputs `[n, ...]`, or raise `TimeoutError` after so many seconds.
 
         `observe` is not told of those that are not to be `observed`.
         """
@@ -137,7 +139,7 @@ class Batcher:
         self._last = len(items)
         loop = asyncio.get_running_loop()
         try:
-            inputs, answers = await loop.run_in_executor(self._thread, self._answer_all, items)
+            inputs, certificates = await loop.run_in_executor(self._thread, self._certify_all, items)
         except Exception as error:
             if len(items) > 1:
                 for item in items:
@@ -149,31 +151,20 @@ class Batcher:
         for item in items:
             end = first + len(item.inputs)
             if not item.answered.done():
-                item.answered.set_result(_rows(answers, slice(first, end)))
+                item.answered.set_result(certificates[first:end])
             first = end
         if self._observe is not None and any(item.observed for item in items):
             seen = np.repeat([item.observed for item in items], [len(item.inputs) for item in items])
             if not seen.all():
-                inputs, answers = inputs[seen], _rows(answers, seen)
-            self._thread.submit(self._observe, inputs, answers)
+                inputs, certificates = inputs[seen], certificates[seen]
+            self._thread.submit(self._observe, inputs, certificates)
 
-    def _answer_all(self, items: list[_Waiting]) -> tuple[Inputs, Answers]:
+    def _certify_all(self, items: list[_Waiting]) -> tuple[Inputs, Certificates]:
         inputs = items[0].inputs if len(items) == 1 else np.concatenate([item.inputs for item in items])
         parts = []
         for first in range(0, len(inputs), self._max_batch):
             part = inputs[first : first + self._max_batch]
             if self._on_batch is not None:
                 self._on_batch(len(part))
-            parts.append(self._answer(part))
-        return inputs, parts[0] if len(parts) == 1 else _joined(parts)
-
-
-_NAMES = ("label", "radius", "lower_bound", "issued", "probabilities")
-
-
-def _rows(answers: Answers, rows: slice | NDArray[np.bool_]) -> Answers:
-    return Answers(**{name: getattr(answers, name)[rows] for name in _NAMES})
-
-
-def _joined(parts: list[Answers]) -> Answers:
-    return Answers(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _NAMES})
+            parts.append(self._certify(part))
+        return inputs, Certificates.joined(parts)

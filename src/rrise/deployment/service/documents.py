@@ -5,8 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from rrise.certifiers.guarantee import Guarantee
-from rrise.deployment.service.deployed import Deployed
+from rrise.certifiers.certifier import Certifier
 from rrise.deployment.service.requests import ARRAY_TYPE, FORM_TYPE, IMAGE_TYPES, JSON_TYPE
 from rrise.files import Json
 
@@ -38,7 +37,7 @@ class Certificate(BaseModel):
     )
 
 
-class Certified(BaseModel):
+class CertifyResponse(BaseModel):
     """The certificates of a request's inputs, in their order."""
 
     certificates: list[Certificate]
@@ -71,15 +70,15 @@ _WORDS = {
 }
 
 
-def input_body(deployed: Deployed, many: bool) -> Json:
+def input_body(certifier: Certifier, many: bool) -> Json:
     """Return the entry for a body of one input, or of one or many."""
-    one = _array_schema(deployed.input_shape, deployed)
+    one = _array_schema(certifier.input_shape, certifier)
     batch = {"type": "array", "minItems": 1, "items": one}
     content: Json = {
-        JSON_TYPE: {"schema": {"oneOf": [one, batch]} if many else one, **_example(deployed)},
+        JSON_TYPE: {"schema": {"oneOf": [one, batch]} if many else one, **_example(certifier)},
         ARRAY_TYPE: {"schema": {"type": "string", "format": "binary"}},
     }
-    if _is_image(deployed):
+    if _is_image(certifier):
         for kind in IMAGE_TYPES:
             content[kind] = {"schema": {"type": "string", "format": "binary"}}
     files: Json = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
@@ -93,45 +92,43 @@ def input_body(deployed: Deployed, many: bool) -> Json:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _is_image(deployed: Deployed) -> bool:
-    shape = deployed.input_shape
-    return len(shape) == 3 and shape[0] in (1, 3) and deployed.input_range == (0.0, 1.0)
+def _is_image(certifier: Certifier) -> bool:
+    shape = certifier.input_shape
+    return len(shape) == 3 and shape[0] in (1, 3) and certifier.smoothing.input_range == (0.0, 1.0)
 
 
-def _array_schema(shape: tuple[int, ...], deployed: Deployed) -> Json:
+def _array_schema(shape: tuple[int, ...], certifier: Certifier) -> Json:
     schema: Json = {"type": "number"}
-    if deployed.input_range is not None:
-        schema["minimum"], schema["maximum"] = deployed.input_range
+    if certifier.smoothing.input_range is not None:
+        schema["minimum"], schema["maximum"] = certifier.smoothing.input_range
     for size in reversed(shape):
         schema = {"type": "array", "minItems": size, "maxItems": size, "items": schema}
     return schema
 
 
-def _example(deployed: Deployed) -> Json:
-    if math.prod(deployed.input_shape) > LARGEST_EXAMPLE:
+def _example(certifier: Certifier) -> Json:
+    if math.prod(certifier.input_shape) > LARGEST_EXAMPLE:
         return {}
-    low, high = deployed.input_range or (0.0, 1.0)
+    low, high = certifier.smoothing.input_range or (0.0, 1.0)
     example: Any = (low + high) / 2
-    for size in reversed(deployed.input_shape):
+    for size in reversed(certifier.input_shape):
         example = [example] * size
     return {"example": example}
 
 
-def words(guarantee: Guarantee) -> Json:
-    """Return a guarantee in full, with its id."""
-    return {"id": guarantee.id, **guarantee.to_json()}
-
-
-def card(deployed: Deployed, **more: Any) -> Json:
+def card(certifier: Certifier, **more: Any) -> Json:
     """Return what is promised and for what inputs: the answer of GET /v1/certifier."""
     return {
-        "guarantee": words(deployed.guarantee),
-        "class_names": list(deployed.class_names),
+        "guarantee": certifier.guarantee.to_json(),
+        "class_names": list(certifier.class_names),
         "input": {
-            "shape": list(deployed.input_shape),
-            "range": None if deployed.input_range is None else list(deployed.input_range),
-            "image": _is_image(deployed),
+            "shape": list(certifier.input_shape),
+            "range": None
+            if certifier.smoothing.input_range is None
+            else list(certifier.smoothing.input_range),
+            "image": _is_image(certifier),
         },
-        "runtime": deployed.runtime,
+        "sigma": certifier.smoothing.sigma,
+        "runtime": certifier.runtime,
         **more,
     }

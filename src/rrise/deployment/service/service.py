@@ -1,9 +1,9 @@
-"""What a service does with a request: decode it, have it answered, and write the answer down."""
+"""What a service does with a request: decode it, have it certified, and write the certificates down."""
 
-import dataclasses
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.certifiers.certificates import DECIMALS, Certificates
+from rrise.certifiers.certifier import Certifier
 from rrise.certifiers.guarantee import Guarantee
-from rrise.certifiers.sequential import Sequential
-from rrise.deployment.monitor.policy import ABSTAIN, MONTE_CARLO, WARN, Watch
+from rrise.certifiers.sequential import Sequential, SequentialLook
+from rrise.certifiers.voting import VotingCertifier
+from rrise.deployment.monitor.policy import ABSTAIN, MONTE_CARLO, WARN
+from rrise.deployment.service.alarm import Alarm
 from rrise.deployment.service.batching import Batcher, ClosedError, QueueFullError
-from rrise.deployment.service.deployed import Answers, Deployed
-from rrise.deployment.service.documents import words
 from rrise.deployment.service.metrics import ServiceMetrics
 from rrise.deployment.service.refusals import RefusedError
 from rrise.deployment.service.requests import BodyReader, Decoder
 from rrise.deployment.service.settings import ServiceSettings
-from rrise.deployment.service.verification import Fallback, Look, MonteCarlo, Verifier
+from rrise.deployment.service.verification import Verifier, fallback_certifier
 from rrise.errors import InputError, RriseError, SettingError
 from rrise.files import Json
 from rrise.statistics import round_down
@@ -35,25 +36,24 @@ _WORDS = {
 
 
 class Service:
-    """A deployed certifier with everything that its answers need; it works between `start` and `close`."""
+    """A certifier with everything that answers over HTTP need; it works between `start` and `close`."""
 
     def __init__(
-        self, deployed: Deployed, settings: ServiceSettings, base: nn.Module | None, watch: Watch
+        self, certifier: Certifier, settings: ServiceSettings, base: nn.Module | None, alarm: Alarm
     ) -> None:
-        if base is None and watch.policy == MONTE_CARLO:
+        if base is None and alarm.policy == MONTE_CARLO:
             raise SettingError("the policy monte-carlo needs the base classifier: give the service one")
-        self.deployed, self.settings, self.watch = deployed, settings, watch
-        self._guarantee_id = deployed.guarantee.id
+        self.certifier, self.settings, self.alarm = certifier, settings, alarm
+        self._guarantee_id = certifier.guarantee.id
         self.metrics = ServiceMetrics()
         self.bodies = BodyReader(settings.max_body, settings.max_held, settings.timeout)
-        self.decoder = Decoder(deployed.input_shape, deployed.input_range, settings.max_inputs)
+        self.decoder = Decoder(certifier.input_shape, certifier.smoothing.input_range, settings.max_inputs)
         self.verifier: Verifier | None = None
-        self._fallback: Fallback | None = None
+        self._fallback: VotingCertifier | None = None
         if base is not None:
-            monte_carlo = MonteCarlo(base, deployed)
-            self.verifier = Verifier(monte_carlo, settings.verifications, settings.max_votes)
-            if watch.policy == MONTE_CARLO:
-                self._fallback = Fallback(monte_carlo, deployed, settings.fallback_votes)
+            self.verifier = Verifier(base, certifier, settings.verifications, settings.max_votes)
+            if alarm.policy == MONTE_CARLO:
+                self._fallback = fallback_certifier(base, certifier, settings.fallback_votes)
         self._batcher: Batcher | None = None
         self._voting: Batcher | None = None
         self._add_gauges()
@@ -64,7 +64,7 @@ class Service:
         gauge("rrise_held_bytes", "Bytes of requests in memory.", lambda: float(self.bodies.held))
         gauge("rrise_verifications", "Inputs being verified.", lambda: float(self.verifying))
         gauge(
-            "rrise_monitor_alarm", "1 once the monitor has raised an alarm.", lambda: float(self.watch.alarm)
+            "rrise_monitor_alarm", "1 once the monitor has raised an alarm.", lambda: float(self.alarm.raised)
         )
 
     @property
@@ -94,12 +94,12 @@ class Service:
             Batcher, max_batch=settings.max_batch, max_delay=settings.max_delay, queue=settings.queue
         )
         self._batcher = batcher(
-            partial(_rounded, self.deployed.answer),
-            observe=None if self.watch.monitor is None else self.watch.monitor.observe,
+            partial(_rounded, self.certifier),
+            observe=None if self.alarm.monitor is None else self.alarm.monitor.observe,
             on_batch=self.metrics.batches.observe,
         )
         if self._fallback is not None:
-            self._voting = batcher(partial(_rounded, self._fallback.answer))
+            self._voting = batcher(partial(_rounded, self._fallback))
 
     def stop(self) -> None:
         """Have verifications end soon; called when the service is asked to end."""
@@ -124,29 +124,31 @@ class Service:
     async def certify(self, request: Request, *, with_probabilities: bool, observed: bool) -> Json:
         """Certify the inputs of a request; after an alarm, as the policy says."""
         inputs = await self.inputs(request)
-        alarmed = self.watch.alarm
-        answers, guarantee = await self._answer(self._batcher, inputs, observed), self._guarantee_id
+        alarmed = self.alarm.raised
+        found, guarantee = await self._certified(self._batcher, inputs, observed), self._guarantee_id
         if alarmed and self._fallback is not None:
-            answers = await self._answer(self._voting, inputs)
+            found = await self._certified(self._voting, inputs)
             guarantee = self._fallback.guarantee.id
-        elif alarmed and self.watch.policy == ABSTAIN:
-            answers = _abstained(answers)
-        issued = int(np.count_nonzero(answers.issued))
-        self.metrics.count_certificates(issued, len(answers) - issued)
-        certificates = self._records(answers, guarantee)
-        if with_probabilities:
-            for record, row in zip(certificates, answers.probabilities, strict=True):
+        elif alarmed and self.alarm.policy == ABSTAIN:
+            found = found.abstained()
+        issued = int(np.count_nonzero(found.issued))
+        self.metrics.count_certificates(issued, len(found) - issued)
+        records = found.records(self.certifier.class_names)
+        for place, record in enumerate(records):
+            record["guarantee"] = guarantee
+            if with_probabilities and found.probabilities is not None:
+                row = found.probabilities[place]
                 known = bool(np.isfinite(row).all())
                 record["probabilities"] = np.round(row.astype(float), DECIMALS).tolist() if known else None
-        return {"certificates": certificates, "warning": self._warning() if alarmed else None}
+        return {"certificates": records, "warning": self._warning() if alarmed else None}
 
-    async def _answer(
+    async def _certified(
         self, batcher: Batcher | None, inputs: NDArray[np.float32], observed: bool = True
-    ) -> Answers:
+    ) -> Certificates:
         try:
             if batcher is None:
                 raise ClosedError
-            return await batcher.answer(inputs, self.settings.timeout, observed=observed)
+            return await batcher.certify(inputs, self.settings.timeout, observed=observed)
         except QueueFullError:
             raise RefusedError(503, "too many inputs are waiting: try again in a moment", 1) from None
         except ClosedError:
@@ -158,34 +160,19 @@ class Service:
         except InputError as error:
             raise RefusedError(422, str(error)) from None
 
-    def _records(self, answers: Answers, guarantee: str) -> list[Json]:
-        columns = (answers.label, answers.radius, answers.lower_bound, answers.issued)
-        names = self.deployed.class_names
-        return [
-            {
-                "label": label,
-                "class_name": names[label],
-                "radius": radius,
-                "lower_bound": bound,
-                "issued": issued,
-                "guarantee": guarantee,
-            }
-            for label, radius, bound, issued in zip(*(column.tolist() for column in columns), strict=True)
-        ]
-
     def _warning(self) -> str:
         return (
             "The monitor has raised an alarm: inputs no longer look like the calibration inputs, and the "
-            f"guarantee assumes that they do. {_WORDS[self.watch.policy]}"
+            f"guarantee assumes that they do. {_WORDS[self.alarm.policy]}"
         )
 
-    async def verification(self, request: Request, votes: int, alpha: float) -> AsyncIterator[str]:
+    async def verification(self, request: Request, votes: int, failure: float) -> AsyncIterator[str]:
         """Return the events of a Monte Carlo verification of the one input of a request."""
         if self.verifier is None:
             raise RefusedError(
                 404, "this service has no base classifier, so it cannot verify with Monte Carlo"
             )
-        method = self.verifier.method(votes, alpha)
+        method = self.verifier.method(votes, failure)
         inputs = await self.inputs(request)
         if len(inputs) != 1:
             raise RefusedError(422, f"expected one input to verify, got {len(inputs)}")
@@ -197,11 +184,11 @@ class Service:
     ) -> AsyncGenerator[str, None]:
         with verifier.place():
             yield _event(
-                "start", {"budget": method.n, "selection": method.selection, "alpha": str(method.alpha)}
+                "start", {"budget": method.n, "selection": method.selection, "failure": str(method.failure)}
             )
             try:
                 async for found in verifier.looks(inputs, method):
-                    if isinstance(found, Look):
+                    if isinstance(found, SequentialLook):
                         yield _event("look", self._look(found))
                     else:
                         yield _event("certificate", self._certificate(found))
@@ -212,40 +199,36 @@ class Service:
             except RriseError as error:
                 yield _event("error", {"error": str(error)})
 
-    def _look(self, look: Look) -> Json:
+    def _look(self, look: SequentialLook) -> Json:
+        """Write what is certified about the one input at a look; numbers are rounded down."""
+        label, bound = int(look.label[0]), look.lower_bound[0]
         return {
-            **dataclasses.asdict(look),
-            "class_name": self.deployed.class_names[look.label],
-            "lower_bound": float(round_down(look.lower_bound, DECIMALS)),
-            "radius": float(round_down(look.radius, DECIMALS)),
-            "issued": look.lower_bound > 0.5,
+            "votes": look.votes,
+            "counted": look.counted,
+            "agreeing": int(look.agreeing[0]),
+            "label": label,
+            "class_name": self.certifier.class_names[label],
+            "lower_bound": float(round_down(bound, DECIMALS)),
+            "radius": float(round_down(self.certifier.smoothing.noise.radius(bound), DECIMALS)),
+            "issued": bool(bound > 0.5),
         }
 
     def _certificate(self, certificates: Certificates) -> Json:
-        guarantee = certificates.guarantee
-        (record,) = certificates.records(self.deployed.class_names)
+        (record,) = certificates.records(self.certifier.class_names)
         return {
             **record,
             "votes": int(certificates.passes[0]),
-            "guarantee": words(guarantee),
+            "guarantee": certificates.guarantee.to_json(),
         }
 
 
-def _rounded(answer: Callable[[NDArray[np.float32]], Answers], inputs: NDArray[np.float32]) -> Answers:
-    """Answer a batch, with radii and bounds rounded down to what is written."""
-    found = answer(inputs)
-    return dataclasses.replace(
+def _rounded(certifier: Certifier, inputs: NDArray[np.float32]) -> Certificates:
+    """Certify a batch, with radii and bounds rounded down to what is written."""
+    found = certifier.certify(inputs)
+    return replace(
         found,
         radius=round_down(found.radius, DECIMALS),
         lower_bound=round_down(found.lower_bound, DECIMALS),
-    )
-
-
-def _abstained(answers: Answers) -> Answers:
-    """Return the same labels with nothing certified about them."""
-    nothing = np.zeros(len(answers))
-    return dataclasses.replace(
-        answers, radius=nothing, lower_bound=nothing, issued=np.zeros(len(answers), dtype=np.bool_)
     )
 
 

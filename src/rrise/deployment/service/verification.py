@@ -1,121 +1,60 @@
 """Monte Carlo certificates on demand: the base classifier votes on one input, and the bound closes in."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.sequential import Sequential
+from rrise.certifiers.certifier import Certifier
+from rrise.certifiers.sequential import Sequential, SequentialLook
+from rrise.certifiers.voting import VotingCertifier
 from rrise.deployment.priority import VERIFYING, step_back
-from rrise.deployment.service.deployed import Answers, Deployed
 from rrise.deployment.service.refusals import RefusedError
-from rrise.errors import MismatchError, RriseError
-from rrise.models.precision import identity_at
-from rrise.statistics import anytime_lower, certified_radius, exact_level
-from rrise.votes.live import LiveVotes
-from rrise.votes.plan import VotePlan
+from rrise.errors import RriseError, SettingError
 
 DEFAULT_VOTES = 10_000
-DEFAULT_ALPHA = 0.001
+DEFAULT_FAILURE = 0.001
 BATCH_SIZE = 256
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Look:
-    """What is certified after so many votes, of which `agreeing` out of `counted` are for the label.
-
-    `lower_bound` is the largest bound seen so far, valid at `alpha` whenever one stops looking.
-    """
-
-    votes: int
-    counted: int
-    agreeing: int
-    label: int
-    lower_bound: float
-    radius: float
-
-
-def check_base(base: nn.Module, deployed: Deployed) -> nn.Module:
-    """Return the base classifier in evaluation mode; refuse one the certifier was not calibrated for."""
-    numbers = deployed.guarantee.numbers
-    given = identity_at(base, numbers["precision"], _typical(deployed), "base classifier")
-    if given != numbers["base_classifier"]:
-        raise MismatchError(
-            f"this certifier was calibrated for the base classifier {numbers['base_classifier'][:12]}, not "
-            f"for {given[:12]}: give the service the one it belongs to, or none"
-        )
-    return base.eval().requires_grad_(False)
-
-
-class MonteCarlo:
-    """Draws votes of the base classifier with fresh noise: nobody can choose an input to suit it.
-
-    Guarantee: as of `Sequential`, for each input, whatever it is, with probability at most `alpha` over the
-    noise.
-    """
-
-    def __init__(self, base: nn.Module, deployed: Deployed) -> None:
-        self.base, self._deployed = check_base(base, deployed), deployed
-
-    def live(self, inputs: NDArray[np.float32], n: int) -> LiveVotes:
-        """Return the next `n` votes of inputs `[m, ...]`, drawn as they are asked for."""
-        numbers, seed = self._deployed.guarantee.numbers, secrets.randbits(63)
-        plan = VotePlan(
-            numbers["sigma"], n, seed, "service", self._deployed.input_range, numbers["precision"]
-        )
-        return LiveVotes(self.base, inputs, plan, batch_size=min(BATCH_SIZE, n * len(inputs)))
-
-
-class Fallback:
-    """Answers by votes instead of the surrogate, at the certifier's own failure level."""
-
-    def __init__(self, monte_carlo: MonteCarlo, deployed: Deployed, votes: int) -> None:
-        self._monte_carlo = monte_carlo
-        self._method = Sequential(votes, alpha=exact_level(deployed.guarantee.failure, "failure"))
-        self.guarantee = self._certified(_typical(deployed).numpy())[0].guarantee
-
-    def answer(self, inputs: NDArray[np.float32]) -> Answers:
-        """Certify inputs by votes; the probabilities are the shares of the votes."""
-        certificates, shares = self._certified(inputs)
-        return Answers(
-            certificates.label, certificates.radius, certificates.lower_bound, certificates.issued, shares
-        )
-
-    def _certified(self, inputs: NDArray[np.float32]) -> tuple[Certificates, NDArray[np.float32]]:
-        votes = self._monte_carlo.live(inputs, self._method.n)
-        certificates = self._method.certify(votes)
-        return certificates, (votes.counts(0, self._method.n) / self._method.n).astype(np.float32)
+def fallback_certifier(base: nn.Module, certifier: Certifier, votes: int) -> VotingCertifier:
+    """Return what certifies by votes after an alarm, at the certifier's own level."""
+    failure = certifier.guarantee.failure
+    if failure is None:
+        raise SettingError("this certifier promises nothing: there is no level to fall back to")
+    return Sequential(votes, failure=failure).bind_like(base, certifier, batch_size=BATCH_SIZE)
 
 
 class Verifier:
-    """Verifies one input at a time per place; there are `places`, and each has a thread that steps back."""
+    """Verifies one input at a time per place; there are `places`, and each has a thread that steps back.
 
-    def __init__(self, monte_carlo: MonteCarlo, places: int, max_votes: int) -> None:
-        self._monte_carlo = monte_carlo
+    Guarantee: as of `Sequential`, for each input, whatever it is, with probability at most `failure` over the
+    noise. The noise is fresh for each verification: nobody can choose an input to suit it.
+    """
+
+    def __init__(self, base: nn.Module, certifier: Certifier, places: int, max_votes: int) -> None:
+        self._voting = Sequential(DEFAULT_VOTES).bind_like(base, certifier, batch_size=BATCH_SIZE)
         self.places, self.max_votes, self.running = places, max_votes, 0
         self._threads = ThreadPoolExecutor(
             places, "rrise-verifies", initializer=partial(step_back, VERIFYING)
         )
         self._stopping = False
 
-    def method(self, votes: int, alpha: float) -> Sequential:
+    def method(self, votes: int, failure: float) -> Sequential:
         """Return the method for a budget and a level, or refuse them with a sentence."""
         if votes > self.max_votes:
             raise RefusedError(422, f"expected at most {self.max_votes} votes, got {votes}")
         try:
-            return Sequential(votes, alpha=alpha)
+            return Sequential(votes, failure=failure)
         except RriseError as error:
             raise RefusedError(422, str(error)) from None
 
@@ -132,24 +71,21 @@ class Verifier:
 
     async def looks(
         self, inputs: NDArray[np.float32], method: Sequential
-    ) -> AsyncIterator[Look | Certificates]:
-        """Yield what is certified after each step, and at the end the certificate; none when stopped.
+    ) -> AsyncIterator[SequentialLook | Certificates]:
+        """Yield what is certified at each look, and at the end the certificate; none when stopped.
 
         Stop at any look: it is a certificate by itself.
         """
-        votes = await self._in_thread(partial(self._monte_carlo.live, inputs, method.n))
-        label = (await self._in_thread(partial(votes.counts, 0, method.selection))).argmax(axis=1)
-        alpha = float(exact_level(method.alpha, "alpha"))
-        agreeing, bound, before = 0, 0.0, method.selection
-        for now in method.looks:
-            agreeing += int((await self._in_thread(partial(votes.agreeing, label, before, now)))[0])
-            counted, before = now - method.selection, now
-            bound = max(bound, float(anytime_lower(agreeing, counted, alpha)))
-            radius = float(certified_radius(np.asarray(bound), votes.smoothing.sigma))
-            yield Look(now, counted, agreeing, int(label[0]), bound, radius)
+        votes = await self._in_thread(partial(self._voting.using(method).live, inputs))
+        looks = method.look_by_look(votes)
+        last: SequentialLook | None = None
+        while (look := await self._in_thread(partial(next, looks, None))) is not None:
+            last = look
+            yield look
             if self._stopping:
                 return
-        yield await self._in_thread(partial(method.certify, votes))
+        if last is not None:
+            yield method.certificates_at(last, votes.smoothing)
 
     def stop(self) -> None:
         """Have every verification end after its next look."""
@@ -161,9 +97,3 @@ class Verifier:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-
-def _typical(deployed: Deployed) -> torch.Tensor:
-    """Return one input in the middle of the range, to call a classifier once."""
-    low, high = deployed.input_range or (0.0, 0.0)
-    return torch.full((1, *deployed.input_shape), (low + high) / 2, dtype=torch.float32)

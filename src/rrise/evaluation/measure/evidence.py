@@ -114,7 +114,7 @@ class Evidence:
         return self.keeping(wanted)
 
 
-def rounded_down(outcome: Outcome, sigma: float) -> Outcome:
+def rounded_down(outcome: Outcome) -> Outcome:
     """Return an outcome whose bounds a float32 holds, none of them larger than it was."""
     certificates = outcome.certificates
     bound = float32_below(certificates.lower_bound).astype(np.float64)
@@ -123,7 +123,6 @@ def rounded_down(outcome: Outcome, sigma: float) -> Outcome:
         certificates=Certificates.from_bound(
             certificates.label,
             bound,
-            sigma=sigma,
             guarantee=certificates.guarantee,
             passes=certificates.passes,
         ),

@@ -19,7 +19,8 @@ from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import SurrogateEvidence
 from rrise.evaluation.measure.outcomes import Offline, Outcome, Setting
 from rrise.files import Json, check_files, read_signed_json, sha256_of_file, write_bytes, write_signed_json
-from rrise.votes.array import Smoothing, Votes
+from rrise.votes.array import Votes
+from rrise.votes.smoothing import Smoothing
 
 EVIDENCE, REPORTED, CALIBRATION = "evidence.json", "reported.parquet", "calibration.parquet"
 _FORMAT = 1
@@ -116,8 +117,7 @@ def _voting(table: pa.Table, place: int, about: Json, smoothing: Smoothing) -> O
     certificates = Certificates.from_bound(
         _column(table, f"{place} label"),
         table.column(f"{place} lower_bound").to_numpy().astype(np.float64),
-        sigma=smoothing.sigma,
-        guarantee=Guarantee.from_json(about["guarantee"]),
+        guarantee=Guarantee.from_json(about["guarantee"], smoothing),
         passes=_column(table, f"{place} passes"),
     )
     return Outcome(Setting(**setting), certificates)

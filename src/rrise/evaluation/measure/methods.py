@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rrise.certifiers.by_votes import VoteCertifier
 from rrise.certifiers.early_stopping import EarlyStopping
 from rrise.certifiers.input_specific import InputSpecificBudget
 from rrise.certifiers.monte_carlo import MonteCarlo
 from rrise.certifiers.predictions import Predictions, calibrated_certificates, face_value_certificates
 from rrise.certifiers.sequential import Sequential
+from rrise.certifiers.voting import VoteMethod
 from rrise.errors import SettingError
 from rrise.evaluation.measure.outcomes import (
     EARLY_STOPPING,
@@ -42,7 +42,7 @@ class SurrogateEvidence:
     test: Predictions
     calibration: Predictions
     offline: Offline
-    seen_in_training: int = 0
+    seen_in_training: int | None = 0
 
 
 def voting_outcomes(
@@ -63,11 +63,11 @@ def voting_outcomes(
                 continue
             yield Outcome(
                 Setting(method, variant, budget, level),
-                certifier.certify(votes, selection if method == TWO_STAGE else None),
+                certifier.certify_votes(votes, selection if method == TWO_STAGE else None),
             )
 
 
-def _voting(n: int, alpha: float) -> Iterator[tuple[str, str, Callable[[], VoteCertifier]]]:
+def _voting(n: int, alpha: float) -> Iterator[tuple[str, str, Callable[[], VoteMethod]]]:
     """Give what makes each certifier; one that can never certify so is a `SettingError`."""
     yield MONTE_CARLO, f"n{n}", partial(MonteCarlo, n, alpha, two_stage=False)
     yield TWO_STAGE, f"n{n}", partial(MonteCarlo, n, alpha)

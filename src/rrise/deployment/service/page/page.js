@@ -58,7 +58,7 @@ async function start() {
   find("problem").hidden = true;
   const { card } = state, { shape, range, image } = card.input;
   const size = image ? `${shape[2]} × ${shape[1]} pixels, ${shape[0] === 1 ? "grey" : "colour"}` : shape.join(" × ");
-  const facts = { classes: count(card.class_names.length), input: size, "noise σ": card.guarantee.numbers.sigma, "allowed failures": card.guarantee.failure, runs: card.runtime };
+  const facts = { classes: count(card.class_names.length), input: size, "noise σ": card.sigma, "allowed failures": card.guarantee.failure, runs: card.runtime };
   find("facts").replaceChildren(...Object.entries(facts).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
   find("file").accept = image ? ".png,.jpg,.jpeg,.npy" : ".npy,.json";
   find("file-help").textContent = image

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from rrise.votes.noise import _four_by_four, _number_by_number, key_of, philox, standard_normal
+from rrise.votes.philox import _four_by_four, _number_by_number, key_of, philox, standard_normal
 
 CPU = torch.device("cpu")
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
@@ -83,7 +83,7 @@ def test_numbers_are_normal_to_the_tails() -> None:
 
 
 def test_the_smallest_and_largest_words_give_finite_numbers() -> None:
-    from rrise.votes.noise import _box_muller
+    from rrise.votes.philox import _box_muller
 
     ends = torch.tensor([0, 1, 2**31, 2**32 - 1])
     for radius_word in ends:

@@ -1,0 +1,215 @@
+"""Calibration: the one-time fit that turns a surrogate into a certifier."""
+
+import copy
+import warnings
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from rrise.certifiers.guarantee import surrogate_guarantee
+from rrise.certifiers.probe import Probe
+from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
+from rrise.errors import InputError, MismatchError, RriseError, SettingError
+from rrise.models.checks import check_is_function, check_module
+from rrise.models.evaluating import evaluating
+from rrise.models.export import NotAProgramError, write_program
+from rrise.models.inference import BATCH_SIZE, top_prediction
+from rrise.models.inspection import precision_name, precision_of, uncompiled
+from rrise.models.logits import logits_of
+from rrise.models.precision import identity_at
+from rrise.models.program import Program
+from rrise.statistics import Level, Score, fit_calibration
+from rrise.training.surrogate import Surrogate
+from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
+from rrise.votes.noise import Noise, as_noise
+from rrise.votes.smoothing import Smoothing
+
+
+def calibrate(
+    surrogate: nn.Module,
+    images: Any,
+    votes: Any,
+    *,
+    sigma: float | Noise | None = None,
+    failure: Level = 0.05,
+    beta: Level = 0.001,
+    score: str | Score = "probit",
+    input_range: InputRange | Literal["of the votes"] = "of the votes",
+    base: nn.Module | None = None,
+    class_names: tuple[str, ...] | list[str] | None = None,
+    allow_seen: bool = False,
+    batch_size: int = BATCH_SIZE,
+) -> SurrogateCertifier:
+    """Calibrate a surrogate on held-out inputs and their votes; done once.
+
+    `failure = beta + gamma` bounds the probability of a wrong certificate: `beta` pays for the noise of
+    the votes, `gamma` for the surrogate's errors.
+
+    Args:
+        surrogate: a module from inputs to K logits, such as `train_surrogate` returns.
+        images: calibration inputs. They must be drawn like those to be certified later, and must not have
+            been used to train the surrogate.
+        votes: their votes, of the base classifier that the surrogate stands for.
+        sigma: the noise of the votes; needed only for votes that do not know it.
+        failure: the allowed probability of issuing a wrong radius.
+        beta: the part of `failure` that pays for the noise of the votes.
+        score: `probit`, `additive` as in the paper, or a `Score`.
+        input_range: lowest and highest value of an input; that of the votes, or (0, 1), where not given.
+        base: the base classifier. It checks that the votes belong to it. It is needed for a surrogate that
+            `train_surrogate` did not make, with votes that do not know their origin.
+        class_names: names of the classes; their numbers where not given.
+        allow_seen: accept calibration inputs that equal training inputs, because equal inputs do occur
+            naturally in this data.
+        batch_size: inputs to a forward pass.
+
+    Returns:
+        The certifier.
+
+    Raises:
+        InputError: inputs or votes are not what is expected.
+        MismatchError: surrogate, votes and base do not belong together, or calibration inputs were used in
+            training.
+        SettingError: there are too few calibration inputs or votes for this level; the error says how many.
+
+    Example:
+        >>> import numpy as np, torch, rrise
+        >>> base, inputs = torch.nn.Linear(4, 3), np.random.default_rng(0).random((400, 4))
+        >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
+        >>> surrogate = rrise.train_surrogate(base, inputs[:200], votes[:200], epochs=20)
+        >>> certifier = rrise.calibrate(surrogate, inputs[200:], votes[200:], failure=0.1)
+        >>> certifier.guarantee.level
+        0.9
+    """
+    check_module(surrogate, "surrogate")
+    of_votes = votes.smoothing if isinstance(votes, Votes) else None
+    limits = _input_range(input_range, of_votes)
+    inputs = as_inputs(images, input_range=limits)
+    if len(inputs) == 0:
+        raise InputError("the calibration set is empty: expected held-out inputs and their votes")
+    digests = input_digests(inputs)
+    precision = None if of_votes is None else of_votes.precision
+    given = None if base is None else identity_at(base, precision, inputs, "base classifier")
+    smoothing = _common_smoothing(surrogate, votes, given, sigma, limits)
+    seen = _seen_in_training(surrogate, digests, allow_seen)
+    network, program = _frozen(surrogate, inputs)
+    label, top_probability = top_prediction(network, inputs, batch_size)
+    probe = Probe.of(network, inputs)
+    classes = probe.logits.shape[1]
+    counts, n = check_votes(votes, len(inputs), classes)
+    check_same_inputs(votes, digests)
+    calibration, evidence = fit_calibration(
+        top_probability, votes_for(counts, label), n, failure=failure, beta=beta, score=score
+    )
+    return SurrogateCertifier(
+        network=network,
+        program=program,
+        probe=probe,
+        input_shape=tuple(inputs.shape[1:]),
+        smoothing=smoothing,
+        calibration=calibration,
+        evidence=evidence,
+        guarantee=surrogate_guarantee(calibration, evidence, smoothing, seen),
+        class_names=_class_names(class_names, classes),
+    )
+
+
+def _input_range(given: InputRange | str, of_votes: Smoothing | None) -> InputRange:
+    if isinstance(given, str):
+        return (0.0, 1.0) if of_votes is None else of_votes.input_range
+    return check_input_range(given)
+
+
+def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Program | None]:
+    """Return the surrogate in the form it is saved in, or a copy of it and a warning."""
+    network = surrogate.network if isinstance(surrogate, Surrogate) else uncompiled(surrogate)
+    network = copy.deepcopy(network)
+    network = network.cpu().eval().requires_grad_(False)
+    sample = torch.cat([inputs[:4], inputs[:1]])
+    with evaluating(network):
+        check_is_function(network, inputs, "surrogate")
+        expected = logits_of(network, sample, "surrogate")
+    try:
+        program = write_program(network, sample.to(precision_of(network), copy=True))
+        return _module_of(program, inputs, sample, expected), program
+    except NotAProgramError as reason:
+        warnings.warn(
+            f"the surrogate cannot be written as a program ({reason}): it works here, but loading it from "
+            f"a folder will need load_certifier(folder, surrogate=a module of its class)",
+            stacklevel=3,
+        )
+        return network, None
+
+
+def _module_of(
+    program: Program, inputs: torch.Tensor, sample: torch.Tensor, expected: torch.Tensor
+) -> nn.Module:
+    """Build the module of a program and check that it computes what the surrogate computed."""
+    name = "program of the surrogate"
+    try:
+        module = program.module()
+        with evaluating(module):
+            check_is_function(module, inputs, name)
+            got = logits_of(module, sample, name)
+    except RriseError as error:
+        raise NotAProgramError(str(error)) from error
+    same_type = got.dtype == expected.dtype
+    if not same_type or not torch.allclose(got, expected, rtol=1e-4, atol=1e-5, equal_nan=True):
+        raise NotAProgramError("its graph does not compute what the module computes")
+    return module
+
+
+def _common_smoothing(
+    surrogate: nn.Module,
+    votes: Any,
+    base: str | None,
+    sigma: float | Noise | None,
+    input_range: InputRange,
+) -> Smoothing:
+    """Return the one smoothed classifier that surrogate, votes and base belong to, or refuse."""
+    of_votes = votes.smoothing if isinstance(votes, Votes) else None
+    if sigma is None and of_votes is None:
+        raise SettingError("these votes do not know their noise: pass sigma=, or votes from collect_votes")
+    noise = of_votes.noise if sigma is None and of_votes is not None else as_noise(sigma or 0.0)
+    if base is not None:
+        identity = base
+    elif isinstance(surrogate, Surrogate):
+        identity = surrogate.base_fingerprint
+    elif of_votes is not None:
+        identity = of_votes.base
+    else:
+        raise MismatchError(
+            "cannot tell which base classifier these votes are of: pass base=, or votes from collect_votes"
+        )
+    precision = of_votes.precision if of_votes else precision_name(surrogate)
+    wanted = Smoothing(identity, noise, check_input_range(input_range), precision)
+    if of_votes is not None:
+        wanted.check_same(of_votes, "this calibration", "the votes")
+    if isinstance(surrogate, Surrogate):
+        if surrogate.base_fingerprint != identity:
+            raise MismatchError("the surrogate was trained for another base classifier than the one given")
+        if surrogate.smoothing is not None:
+            wanted.check_same(surrogate.smoothing, "this calibration", "the surrogate's training votes")
+    return wanted
+
+
+def _seen_in_training(surrogate: nn.Module, digests: list[bytes], allow_seen: bool) -> int:
+    """Return how many calibration inputs the surrogate was trained on; refuse any unless allowed."""
+    if not isinstance(surrogate, Surrogate):
+        return 0
+    seen = sum(digest in surrogate.seen for digest in digests)
+    if seen and not allow_seen:
+        raise MismatchError(
+            f"{seen} of {len(digests)} calibration inputs were used to train the surrogate: the guarantee "
+            f"needs held-out inputs (allow_seen=True if equal inputs occur naturally in this data)"
+        )
+    return seen
+
+
+def _class_names(names: tuple[str, ...] | list[str] | None, classes: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(str(index) for index in range(classes))
+    if len(names) != classes:
+        raise SettingError(f"expected {classes} class names, got {len(names)}")
+    return tuple(str(name) for name in names)

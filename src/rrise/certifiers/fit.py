@@ -1,0 +1,156 @@
+"""The short way: from a base classifier and inputs to a certifier, in one call."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from torch import nn
+
+from rrise.certifiers.calibrating import calibrate
+from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.data.inputs import InputRange, as_inputs
+from rrise.errors import SettingError
+from rrise.models.evaluating import evaluating
+from rrise.models.head import find_head
+from rrise.models.logits import logits_of
+from rrise.progress import OnProgress, progress_bar
+from rrise.seeds import derive_seed
+from rrise.statistics import Level, Score
+from rrise.training.settings import SurrogateTraining
+from rrise.training.surrogate_training import train_surrogate
+from rrise.votes.collect import collect_votes
+from rrise.votes.noise import Noise
+
+TRAINING_VOTES = 100
+CALIBRATION_VOTES = 1_000
+
+_Bar = Callable[[str, int, str], AbstractContextManager[OnProgress]]
+
+
+def fit(
+    base: nn.Module,
+    images: Any,
+    *,
+    sigma: float | Noise,
+    failure: Level = 0.05,
+    calibration: int | float = 0.2,
+    training_votes: int = TRAINING_VOTES,
+    calibration_votes: int = CALIBRATION_VOTES,
+    score: str | Score = "probit",
+    training: SurrogateTraining | None = None,
+    input_range: InputRange = (0.0, 1.0),
+    class_names: tuple[str, ...] | list[str] | None = None,
+    allow_seen: bool = False,
+    seed: int = 0,
+    verbose: bool = False,
+) -> SurrogateCertifier:
+    """Make a certifier for a base classifier from unlabelled inputs: vote, train, calibrate.
+
+    The inputs are split at random. Most of them train the surrogate on votes of the base classifier; the
+    others, with more votes each, calibrate it. `collect_votes`, `train_surrogate` and `calibrate` are the
+    same steps one by one.
+
+    Args:
+        base: a trained classifier, a module from inputs to K logits; best trained with noise of this level.
+        images: inputs `[inputs, ...]`, drawn like those to be certified later. No labels are needed.
+        sigma: the level of Gaussian noise, or a `Noise`. More noise certifies larger radii for fewer inputs.
+        failure: the allowed probability of issuing a wrong radius.
+        calibration: how many inputs calibrate: a whole number is a count, a fraction a share.
+        training_votes: votes for each input that trains the surrogate.
+        calibration_votes: votes for each input that calibrates it.
+        score: `probit`, `additive` as in the paper, or a `Score`.
+        training: how to train the surrogate. By default its last layer alone is trained, or every weight
+            where there is no such layer.
+        input_range: lowest and highest value of an input; None for any value.
+        class_names: names of the classes; their numbers where not given.
+        allow_seen: accept equal inputs in both parts, because they do occur naturally in this data.
+        seed: of split, noise and training.
+        verbose: show progress bars.
+
+    Returns:
+        The certifier: `certifier.certify(inputs)` returns certificates.
+
+    Raises:
+        InputError: inputs or base classifier are not what is expected.
+        SettingError: there are too few inputs or votes for this level; the error says how many.
+
+    Example:
+        >>> import rrise
+        >>> base, inputs = nn.Linear(4, 3), np.random.default_rng(0).random((500, 4))
+        >>> certifier = rrise.fit(base, inputs, sigma=0.25, failure=0.1)
+        >>> certifier.guarantee.level, len(certifier.certify(inputs[:7]))
+        (0.9, 7)
+    """
+    inputs = as_inputs(images, input_range=input_range).numpy()
+    order = np.random.default_rng(derive_seed(seed, "fit")).permutation(len(inputs))
+    held = _count(calibration, len(inputs))
+    parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
+    bar = _bars(verbose)
+    votes = {}
+    for name, n in (("train", training_votes), ("calibration", calibration_votes)):
+        with bar(f"votes for {name}", n * len(parts[name]), "passes") as advance:
+            votes[name] = collect_votes(
+                base,
+                parts[name],
+                sigma=sigma,
+                n=n,
+                seed=seed,
+                split=name,
+                input_range=input_range,
+                on_progress=advance,
+            )
+    how = training or SurrogateTraining(strategy=_strategy(base, inputs), seed=seed)
+    with bar("training the surrogate", how.epochs, "epochs") as advance:
+        surrogate = train_surrogate(
+            base,
+            parts["train"],
+            votes["train"],
+            settings=how,
+            input_range=input_range,
+            on_progress=advance,
+        )
+    return calibrate(
+        surrogate,
+        parts["calibration"],
+        votes["calibration"],
+        failure=failure,
+        score=score,
+        base=base,
+        class_names=class_names,
+        allow_seen=allow_seen,
+    )
+
+
+def _count(calibration: int | float, inputs: int) -> int:
+    """Return how many inputs calibrate; at least one is left to train with."""
+    wanted = round(calibration * inputs) if isinstance(calibration, float) else calibration
+    if not 0 < wanted < inputs:
+        raise SettingError(
+            f"expected calibration as a share, or a count below the {inputs} inputs; got {calibration}"
+        )
+    return wanted
+
+
+def _strategy(base: nn.Module, inputs: Any) -> str:
+    """Train the last layer alone where there is one, else all weights."""
+    with evaluating(base):
+        classes = logits_of(base, as_inputs(inputs[:1], input_range=None), "base classifier").shape[1]
+    try:
+        find_head(base, classes)
+    except SettingError:
+        return "all"
+    return "head"
+
+
+def _bars(verbose: bool) -> _Bar:
+    @contextmanager
+    def bar(what: str, total: int, unit: str) -> Iterator[OnProgress]:
+        if not verbose:
+            yield lambda _: None
+            return
+        with progress_bar(Console(stderr=True), what, total, unit) as advance:
+            yield advance
+
+    return bar

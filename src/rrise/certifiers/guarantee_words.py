@@ -1,0 +1,165 @@
+"""Guarantees in sentences: the one place where a promise is worded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rrise.certifiers.guarantee import Assumption, CalibrationFacts, FormFacts, Guarantee, Kind
+from rrise.files import Json
+from rrise.statistics import format_up, level_text
+
+WRONG = "the smoothed classifier does not answer the label, or its answer changes within the {norm} radius"
+ABOUT_THE_TRUTH = (
+    "that the label is the true class. A certificate is about the smoothed classifier, not about the truth."
+)
+BEST_OF_SEVERAL = "this level for the best of several certificates of one input, each with its own noise."
+
+
+@dataclass(frozen=True)
+class GuaranteeWords:
+    """What is promised (`promise`), when it holds (`assumptions`), and what must not be read into it."""
+
+    promise: str
+    assumptions: tuple[str, ...]
+    not_promised: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        """Return the sentences as JSON."""
+        return {
+            "promise": self.promise,
+            "assumptions": list(self.assumptions),
+            "not_promised": list(self.not_promised),
+        }
+
+    def __str__(self) -> str:
+        lines = [self.promise, *(f"Assumed: {text}" for text in self.assumptions)]
+        return "\n".join([*lines, *(f"Not promised: {text}" for text in self.not_promised)])
+
+
+@dataclass(frozen=True)
+class MethodWords:
+    """What only one method says: a sentence behind its promise, and one about its nominal level."""
+
+    why: str = ""
+    nominal: str = ""
+
+
+METHOD_WORDS: dict[str, MethodWords] = {}
+"""By the method that a guarantee names."""
+
+
+def register_words(method: str, *, why: str = "", nominal: str = "") -> None:
+    """Add what only this method says; `nominal` may hold `{nominal}`."""
+    METHOD_WORDS[method] = MethodWords(why, nominal)
+
+
+def words_of(guarantee: Guarantee) -> GuaranteeWords:
+    """Write a guarantee in sentences."""
+    own = METHOD_WORDS.get(guarantee.method, MethodWords())
+    return GuaranteeWords(
+        _promise(guarantee, own),
+        tuple(_assumption(guarantee, assumption) for assumption in guarantee.assumptions),
+        _not_promised(guarantee, own),
+    )
+
+
+def _promise(guarantee: Guarantee, own: MethodWords) -> str:
+    wrong = WRONG.format(norm=guarantee.smoothing.noise.norm)
+    failure = guarantee.failure_text
+    if guarantee.kind is Kind.NONE:
+        parts = ["Nothing is promised.", own.why, f"A radius may be wrong at any rate. Wrong means: {wrong}."]
+    elif guarantee.kind is Kind.PER_INPUT:
+        twice = (
+            ""
+            if guarantee.nominal is None
+            else f" This is twice the nominal {level_text(guarantee.nominal)}."
+        )
+        parts = [
+            f"For each input, whatever it is, the probability of issuing a wrong radius is at most {failure}."
+            f"{twice} The probability is over the noise.",
+            f"Wrong means: {wrong}.",
+            own.why,
+        ]
+    else:
+        parts = [
+            f"The probability of issuing a wrong radius is at most {failure}.",
+            f"Wrong means: {wrong}.",
+            "The probability is over the calibration inputs, the new input and the noise of the votes "
+            "together (marginal).",
+            own.why,
+        ]
+    return " ".join(part for part in parts if part)
+
+
+def _assumption(guarantee: Guarantee, assumption: Assumption) -> str:
+    written: dict[Assumption, Callable[[Guarantee], str]] = {
+        Assumption.FRESH_NOISE: lambda _: "the noise is drawn afresh and independently of the input.",
+        Assumption.EXCHANGEABLE: _exchangeable,
+        Assumption.HELD_OUT: lambda given: _held_out(_calibration_of(given)),
+        Assumption.CHOSEN_BLINDLY: lambda _: (
+            "nobody looked at scores or votes to decide which calibration inputs to take, or how many."
+        ),
+        Assumption.SAME_FORM: lambda given: _same_form(given.form),
+    }
+    return written[assumption](guarantee)
+
+
+def _exchangeable(guarantee: Guarantee) -> str:
+    source = _calibration_of(guarantee).source
+    which = "" if source is None else f" The calibration inputs are {source}."
+    return (
+        "the input is exchangeable with the calibration inputs: it is drawn in the same way, and nobody "
+        f"chose it after looking at the surrogate.{which}"
+    )
+
+
+def _held_out(facts: CalibrationFacts) -> str:
+    words = "the calibration inputs and the noise of their votes had no part in training."
+    if facts.seen_in_training:
+        return (
+            f"{words} {facts.seen_in_training} of {facts.inputs} calibration inputs equal training inputs; "
+            f"this was explicitly allowed."
+        )
+    if facts.seen_in_training is None:
+        return f"{words} Whether some of them equal training inputs is not known."
+    return words
+
+
+def _same_form(form: FormFacts | None) -> str:
+    assert form is not None
+    words = f"the exported surrogate runs in {form.runtime} as {form.numbers}: the form that was calibrated."
+    if form.range_inputs is None:
+        return words
+    return (
+        f"{words} Its int8 ranges come from {form.range_inputs} {form.ranges_from}. These had no part in "
+        f"fitting the offset."
+    )
+
+
+def _not_promised(guarantee: Guarantee, own: MethodWords) -> tuple[str, ...]:
+    nominal = "" if guarantee.nominal is None else own.nominal.format(nominal=level_text(guarantee.nominal))
+    if guarantee.kind is Kind.MARGINAL:
+        return (
+            "anything for attacked inputs or after a shift of the data. Monte Carlo certificates do not have "
+            "this weakness.",
+            _among_issued(guarantee),
+            ABOUT_THE_TRUTH,
+        )
+    several = BEST_OF_SEVERAL if guarantee.kind is Kind.PER_INPUT and not nominal else ""
+    return tuple(text for text in (nominal, several, ABOUT_THE_TRUTH) if text)
+
+
+def _among_issued(guarantee: Guarantee) -> str:
+    failure, share = guarantee.failure, _calibration_of(guarantee).issued_share
+    words = (
+        "the same level for each single input, or among issued certificates alone. Among these, the share of "
+        f"wrong ones may be as large as {guarantee.failure_text} / P[issued]"
+    )
+    if share <= 0 or failure is None:
+        return f"{words}."
+    among = min(1.0, float(failure) / share)
+    return f"{words} (about {format_up(among, 3)} at the issued share of the calibration inputs)."
+
+
+def _calibration_of(guarantee: Guarantee) -> CalibrationFacts:
+    assert guarantee.calibration is not None
+    return guarantee.calibration

@@ -1,0 +1,88 @@
+"""Methods: ways to certify, with everything that tables, figures and reports say about them.
+
+A method is registered where its certifier is written. Evaluations run every registered method that votes;
+tables, figures, the report and the command line read names, looks and notes from here.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rrise.errors import SettingError
+from rrise.looks import UNKNOWN, Look
+from rrise.statistics import Level
+
+if TYPE_CHECKING:
+    from rrise.certifiers.voting import VoteMethod
+
+Variants = Callable[[int, Level], Iterable[tuple[str, Callable[[], "VoteMethod"]]]]
+"""From votes and failure to the variants of a method: each a name, and what makes it or raises."""
+
+LAST = 1000
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to certify.
+
+    Attributes:
+        name: what results and tables call it, such as `Baseline 2`.
+        label: what figures and pages call it; the name if empty.
+        order: its place in tables and legends.
+        look: how it is drawn.
+        in_paper: whether the paper has it.
+        variants: how it votes on a new input; None for a surrogate, which takes one pass.
+        main_variant: the variant in the main comparison, with `{n}` for the votes.
+        paper_variant: the variant that the paper's tables mean, without the votes.
+        paper_break_even: the variant that the paper's break-evens rest on, if another.
+        needs_selection: whether it takes votes of their own to choose the class.
+        abbreviation: its name in headings of break-evens; none there if empty.
+        caution: a sentence below tables that show it; its rows are marked with a dagger then.
+        uncalibrated: of a surrogate: whether it is also shown without calibration.
+    """
+
+    name: str
+    label: str = ""
+    order: int = LAST
+    look: Look = UNKNOWN
+    in_paper: bool = False
+    variants: Variants | None = None
+    main_variant: str = ""
+    paper_variant: str = ""
+    paper_break_even: str = ""
+    needs_selection: bool = False
+    abbreviation: str = ""
+    caution: str = ""
+    uncalibrated: bool = False
+
+    @property
+    def votes(self) -> bool:
+        """Whether it votes on each new input; otherwise it is a surrogate."""
+        return self.variants is not None
+
+    @property
+    def shown_as(self) -> str:
+        """What figures and pages call it."""
+        return self.label or self.name
+
+
+METHODS: dict[str, Method] = {}
+"""All registered methods by name; `methods()` gives them in their order."""
+
+
+def register_method(method: Method) -> Method:
+    """Make a method known by its name, which must be new."""
+    if method.name in METHODS:
+        raise SettingError(f"a method named {method.name!r} is registered already: choose another name")
+    METHODS[method.name] = method
+    return method
+
+
+def methods() -> list[Method]:
+    """Return all registered methods in their order."""
+    return sorted(METHODS.values(), key=lambda method: method.order)
+
+
+def method_by_name(name: str) -> Method:
+    """Return a registered method, or a plain one of this name where nobody registered it."""
+    return METHODS.get(name, Method(name))

@@ -1,0 +1,282 @@
+"""Methods that vote: on stored votes, or bound to a base classifier that votes on inputs."""
+
+import copy
+import secrets
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.certifier import Certifier, check_base, typical_inputs
+from rrise.certifiers.guarantee import Guarantee
+from rrise.data.inputs import InputRange
+from rrise.errors import InputError, MismatchError, SettingError
+from rrise.models.checks import check_module
+from rrise.models.evaluating import evaluating
+from rrise.models.logits import logits_of
+from rrise.votes.array import Votes, check_same_inputs
+from rrise.votes.inputs import ShardedInputs
+from rrise.votes.live import LiveVotes
+from rrise.votes.noise import Noise, as_noise
+from rrise.votes.plan import VotePlan, whole_number
+from rrise.votes.sequence import VoteSequence
+from rrise.votes.smoothing import Smoothing
+
+SELECTION = "selection"
+"""What is appended to a split's name for the noise of its selection votes."""
+SELECTION_VOTES = 100
+
+
+class VoteMethod(ABC):
+    """A way to certify inputs from their votes, which are stored or drawn as it asks for them.
+
+    `certify_votes` works on votes; `bind` gives the certifier that draws them from a base classifier.
+    """
+
+    n: int
+    """The most votes it asks for of one input, selection votes not counted."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is called: method and settings."""
+
+    @abstractmethod
+    def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:
+        """State what its certificates promise; `selection_votes` count where it needs such votes."""
+
+    @abstractmethod
+    def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:
+        """Return one certificate per input from its votes, with the passes it took.
+
+        `selection` are more votes of the same inputs, with noise of their own, to choose the class by.
+        """
+
+    def bind(
+        self,
+        base: nn.Module,
+        *,
+        sigma: float | Noise,
+        input_range: InputRange = (0.0, 1.0),
+        precision: str | None = None,
+        input_shape: tuple[int, ...] | None = None,
+        class_names: tuple[str, ...] | None = None,
+        seed: int | None = None,
+        split: str = "inputs",
+        selection_votes: int = SELECTION_VOTES,
+        batch_size: int | None = None,
+    ) -> "VotingCertifier":
+        """Return the certifier that draws votes of a base classifier and certifies by this method.
+
+        Args:
+            base: the base classifier; certificates are about it under noise.
+            sigma: the level of Gaussian noise, or a `Noise`.
+            input_range: what noisy inputs are clipped to; None if they are not.
+            precision: what the base classifier computes in; None leaves it as it is.
+            input_shape: the shape of one input; found at the first call where it is not given.
+            class_names: names of the classes; their numbers where they are not given.
+            seed: makes the noise repeatable. Without it, the noise of every call is fresh and unpredictable,
+                so that nobody can choose an input to suit it.
+            split: with `seed`, names the random stream; the votes are those of `collect_votes` then.
+            selection_votes: votes to choose the class by, for methods that need them.
+            batch_size: noisy inputs to a forward pass; found where it is not given.
+
+        Returns:
+            A `Certifier`: `certify(inputs)` returns certificates.
+
+        Raises:
+            InputError: the base classifier is no module.
+            SettingError: a setting cannot work.
+        """
+        return VotingCertifier(
+            self,
+            base,
+            noise=as_noise(sigma),
+            input_range=input_range,
+            precision=precision,
+            input_shape=input_shape,
+            class_names=class_names,
+            seed=seed,
+            split=split,
+            selection_votes=selection_votes,
+            batch_size=batch_size,
+        )
+
+    def bind_like(
+        self, base: nn.Module, certifier: Certifier, *, batch_size: int | None = None
+    ) -> "VotingCertifier":
+        """Return the certifier for the same smoothed classifier as another one; the noise is always fresh.
+
+        Raises:
+            MismatchError: `base` is not the base classifier of that certifier.
+        """
+        smoothing, shape = certifier.smoothing, certifier.input_shape
+        check_base(base, smoothing, typical_inputs(shape, smoothing.input_range))
+        return self.bind(
+            base,
+            sigma=smoothing.noise,
+            input_range=smoothing.input_range,
+            precision=smoothing.precision,
+            input_shape=shape,
+            class_names=certifier.class_names,
+            batch_size=batch_size,
+        )
+
+
+class VotingCertifier:
+    """A voting method bound to its base classifier; made by `VoteMethod.bind`.
+
+    The base classifier is put into evaluation mode for good: several threads may use it at the same time.
+    """
+
+    runtime = "torch"
+
+    def __init__(
+        self,
+        method: VoteMethod,
+        base: nn.Module,
+        *,
+        noise: Noise,
+        input_range: InputRange,
+        precision: str | None,
+        input_shape: tuple[int, ...] | None,
+        class_names: tuple[str, ...] | None,
+        seed: int | None,
+        split: str,
+        selection_votes: int,
+        batch_size: int | None,
+    ) -> None:
+        check_module(base, "base classifier")
+        self.method, self.base = method, base.eval()
+        self.selection_votes = whole_number(selection_votes, "selection_votes")
+        self._plan = VotePlan(noise, method.n, seed or 0, split, input_range, precision)
+        self._fresh, self._batch_size = seed is None, batch_size
+        self._shape, self._class_names = input_shape, class_names
+        self._smoothing: Smoothing | None = None
+
+    def __repr__(self) -> str:
+        return f"VotingCertifier({self.method.name}, sigma={self._plan.noise.sigma:g})"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        if self._shape is None:
+            raise SettingError(
+                "the shape of inputs is not known yet: bind with input_shape=, or certify once"
+            )
+        return self._shape
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """The smoothed classifier that certificates are about."""
+        if self._smoothing is None:
+            sample = typical_inputs(self.input_shape, self._plan.input_range)
+            self._smoothing = self._plan.smoothing(self.base, sample)
+        return self._smoothing
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes in order."""
+        if self._class_names is None:
+            sample = typical_inputs(self.input_shape, self._plan.input_range, 1)
+            with evaluating(self.base):
+                classes = logits_of(self.base, sample, "base classifier").shape[1]
+            self._class_names = tuple(map(str, range(classes)))
+        return self._class_names
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What every certificate promises."""
+        return self.method.guarantee(self.smoothing, self.selection_votes)
+
+    def certify(self, inputs: Any) -> Certificates:
+        """Draw as many votes of each input as the method asks for, and certify from them.
+
+        Args:
+            inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
+
+        Returns:
+            Certificates with the passes that each input took and, as probabilities, the shares of its votes.
+
+        Raises:
+            InputError: an input is not what the base classifier takes, or the base returns NaN.
+        """
+        sharded = ShardedInputs(inputs, self._plan.input_range)
+        if self._shape is None:
+            self._shape = sharded.shape
+        if sharded.shape != self._shape:
+            raise InputError(f"expected inputs of shape {self._shape}, got {sharded.shape}")
+        votes = self.live(sharded)
+        selection = self.live(sharded, f"{self._plan.split}-{SELECTION}", self.selection_votes)
+        found = self.method.certify_votes(votes, selection)
+        return _with_shares(found, votes)
+
+    def using(self, method: VoteMethod) -> "VotingCertifier":
+        """Return the same binding with another method."""
+        other = copy.copy(self)
+        other.method, other._plan = method, replace(self._plan, n=method.n)
+        return other
+
+    def live(self, inputs: Any, split: str | None = None, n: int | None = None) -> LiveVotes:
+        """Return votes of inputs that are drawn as they are asked for, with fresh noise unless seeded."""
+        plan = self._plan
+        seed = secrets.randbits(63) if self._fresh else plan.seed
+        named = replace(plan, n=n or plan.n, seed=seed, split=split or plan.split)
+        return LiveVotes(self.base, inputs, named, batch_size=self._batch_size)
+
+
+def _with_shares(found: Certificates, votes: LiveVotes) -> Certificates:
+    """Add the shares of the votes that were drawn, as probabilities."""
+    drawn = np.minimum(found.passes, votes.length)
+    shares = votes.counts(0, drawn) / np.maximum(drawn, 1)[:, None]
+    return replace(found, probabilities=shares.astype(np.float32))
+
+
+def check_whole_number(settings: Any, name: str) -> None:
+    """Refuse a setting of a frozen dataclass that is no whole number, and keep it as an int."""
+    object.__setattr__(settings, name, whole_number(getattr(settings, name), name))
+
+
+def check_enough_votes(votes: VoteSequence, n: int) -> None:
+    """Refuse votes of which there are fewer than `n` for each input."""
+    if votes.length < n:
+        raise InputError(f"expected at least {n} votes of each input, got {votes.length}")
+
+
+def check_selection(votes: VoteSequence | Votes, selection: VoteSequence | Votes) -> Smoothing:
+    """Return the smoothed classifier of both.
+
+    Refuses selection votes of other inputs or another smoothed classifier, or with the same noise.
+    """
+    smoothing, other = _smoothing_of(votes), _smoothing_of(selection)
+    smoothing.check_same(other, "the votes", "the selection votes")
+    for what, mine, theirs in (
+        ("inputs", len(votes), len(selection)),
+        ("classes", _classes_of(votes), _classes_of(selection)),
+    ):
+        if mine != theirs:
+            raise InputError(f"expected selection votes for the same {mine} {what}, got {theirs}")
+    if selection.digests is not None:
+        check_same_inputs(votes, selection.digests)
+    if votes is selection or (votes.stream is not None and votes.stream == selection.stream):
+        raise MismatchError(
+            f"the selection votes share their noise with the votes (seed and split {votes.stream}): collect "
+            f"them with another seed or split"
+        )
+    return smoothing
+
+
+def _smoothing_of(votes: Any) -> Smoothing:
+    smoothing: Smoothing | None = getattr(votes, "smoothing", None)
+    if smoothing is None:
+        raise InputError(
+            "expected votes from collect_votes, which know their base classifier and sigma; got a plain array"
+        )
+    return smoothing
+
+
+def _classes_of(votes: VoteSequence | Votes) -> int:
+    return votes.shape[1] if isinstance(votes, Votes) else votes.classes
