@@ -7,11 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rrise.deployment.monitor.settings import WARN
 from rrise.deployment.service.deployed import Answers
 from rrise.files import Json
-
-WARN, ABSTAIN, MONTE_CARLO = "warn", "abstain", "monte-carlo"
-"""Policies after an alarm: certify all the same and say so, abstain, or certify by Monte Carlo."""
 
 
 class Monitor(Protocol):

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from numpy.typing import ArrayLike
 
-from rrise.deployment.monitor.policy import ABSTAIN, MONTE_CARLO, WARN
 from rrise.statistics.martingales import ConformalMartingale
 
 Point = tuple[int, float, float]
 """After how many scores, when (seconds since 1970), and the largest log-capital since the point before."""
 
 MOST_POINTS = 400
-POLICIES = (WARN, ABSTAIN, MONTE_CARLO)
 
 
 @dataclass(frozen=True)

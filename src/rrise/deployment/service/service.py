@@ -14,7 +14,8 @@ from torch import nn
 from rrise.certifiers.certificates import DECIMALS, Certificates
 from rrise.certifiers.guarantee import Guarantee
 from rrise.certifiers.sequential import Sequential
-from rrise.deployment.monitor.policy import ABSTAIN, MONTE_CARLO, WARN, Watch
+from rrise.deployment.monitor.policy import Watch
+from rrise.deployment.monitor.settings import ABSTAIN, MONTE_CARLO, WARN
 from rrise.deployment.service.batching import Batcher, ClosedError, QueueFullError
 from rrise.deployment.service.deployed import Answers, Deployed
 from rrise.deployment.service.documents import words
