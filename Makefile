@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all format bench picture clean
+.PHONY: help demo test test-all format docs bench picture clean
 
 help:
 	@echo "make demo      set up .venv and run the whole pipeline on a small real dataset (minutes)"
 	@echo "make test      set up .venv and run the linter, the type checker and the tests"
 	@echo "make test-all  the same with the slow tests"
 	@echo "make format    let ruff format and fix the code"
+	@echo "make docs      fill the tables of settings in the documents"
 	@echo "make bench     measure, and rewrite the committed tables in benchmarks/results"
 	@echo "make picture   copy the picture of the last demo run into the README"
 	@echo "make clean     remove .venv, caches and runs"
@@ -50,6 +51,9 @@ test-all: test
 format: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(VENV)/.installed
+	@$(BIN)/python docs/settings_tables.py
 
 bench: $(VENV)/.installed-dev
 	@$(PIP) -e '.[benchmark]'

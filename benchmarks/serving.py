@@ -35,7 +35,7 @@ PATH = "/v1/certify"
 def serve_rrise(folder: str, port: int) -> None:
     from rrise.deployment.loading import load_deployed
     from rrise.deployment.service.app import create_app
-    from rrise.deployment.service.running import run_service
+    from rrise.deployment.service.server import run_service
 
     run_service(create_app(load_deployed(folder)), host="127.0.0.1", port=port, on_start=lambda _: None)
 
@@ -51,7 +51,7 @@ def serve_bare(folder: str, port: int) -> None:
     from fastapi import FastAPI, Request
 
     import rrise
-    from rrise.deployment.service.running import prepare_process
+    from rrise.deployment.service.process import prepare_process
     from rrise.deployment.service.settings import ServiceSettings
 
     network, settings = rrise.load_certifier(folder).network.eval(), ServiceSettings()

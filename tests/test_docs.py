@@ -1,12 +1,31 @@
 """Numbers and links in the documents are true."""
 
+import dataclasses
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
+from typing import Annotated
 
 import pytest
 
+from rrise.deployment.service.settings import ServiceSettings
+from rrise.settings import Declared, declared
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+def script(path: Path) -> ModuleType:
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+settings_tables = script(ROOT / "docs" / "settings_tables.py")
 
 
 def test_the_readmes_table_is_the_measured_one() -> None:
@@ -27,3 +46,33 @@ def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", document.read_text()):
         if not target.startswith("http"):
             assert (document.parent / target.split("#")[0]).exists(), target
+
+
+def test_the_tables_of_settings_are_up_to_date() -> None:
+    tables = [name for document in DOCUMENTS for name in settings_tables.names_in(document.read_text())]
+    assert sorted(tables) == sorted(settings_tables.SETTINGS)
+    for document in settings_tables.DOCUMENTS:
+        text = document.read_text()
+        assert settings_tables.filled(text) == text, f"{document.name}: run make docs"
+
+
+def test_a_changed_default_makes_a_table_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "serving.md").read_text()
+    changed = [
+        (part.name, Annotated[int, part.setting], dataclasses.field(default=7))
+        for part in declared(ServiceSettings)
+    ]
+    monkeypatch.setitem(settings_tables.SETTINGS, "serve", dataclasses.make_dataclass("Changed", changed))
+    assert "| `--max-batch` | 64 |" in text
+    assert "| `--max-batch` | 7 |" in settings_tables.filled(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [(name, part) for name, kind in settings_tables.SETTINGS.items() for part in declared(kind)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_every_setting_says_what_it_is_for_in_a_short_sentence(name: str, part: Declared) -> None:
+    assert re.fullmatch(r"[A-Z].*\.", part.setting.help)
+    assert len(part.setting.help.split()) <= 25
+    assert "|" not in part.setting.help

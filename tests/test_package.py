@@ -30,6 +30,11 @@ def test_importing_rrise_does_not_load_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_command_line_offers_its_options_without_loading_torch() -> None:
+    code = "import sys, rrise.cli.app; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("name", rrise.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(rrise, name) is not None

@@ -139,9 +139,15 @@ def test_certificates_are_shown_and_exported(run, quick_demo: Path, tmp_path: Pa
         (("evaluate", "RUN", "--surrogate", "hed"), "did you mean head?"),
         (("evaluate", "RUN", "--surrogate", "head@0"), "expected a number of votes from 1 to"),
         (("evaluate", "RUN", "--protocol", "papr"), "did you mean paper?"),
-        (("evaluate", "RUN", "--set", "evaluation.budgets=[0]"), "evaluation.budgets of at least 1 vote"),
+        (
+            ("evaluate", "RUN", "--set", "evaluation.budgets=[0]"),
+            "each of evaluation.budgets to be at least 1, got 0",
+        ),
         (("evaluate", "RUN", "--set", "evaluation.failures=[2.0]"), "failure"),
-        (("evaluate", "RUN", "--set", "evaluation.thresholds=[-1]"), "evaluation.thresholds as radii"),
+        (
+            ("evaluate", "RUN", "--set", "evaluation.thresholds=[-1]"),
+            "each of evaluation.thresholds to be at least 0, got -1",
+        ),
         (("certificates", "RUN", "--where", "radios > 1"), "did you mean radius?"),
         (("certificates", "RUN", "--out", "some.xlsx"), ".csv"),
         (("certificates", "nowhere"), "nowhere"),

@@ -9,6 +9,7 @@ import pytest
 
 import rrise
 from rrise.runs.recipe import read_recipe
+from rrise.runs.settings import TABLES
 
 QUICK = ["digits", "--profile", "quick"]
 
@@ -86,6 +87,22 @@ def test_recipes_are_listed_and_printed(run) -> None:
     code, _, errors = run("recipes", "cifar")
     assert code == 2
     assert "did you mean cifar-10" in " ".join(errors.split())
+
+
+def test_the_settings_of_a_recipe_are_listed_with_default_and_meaning(run) -> None:
+    code, output, _ = run("recipes", "--settings")
+    assert code == 0
+    assert all(f"[{name}]" in output for name in TABLES)
+    code, output, _ = run("recipes", "--settings", "evaluation")
+    assert code == 0
+    words = " ".join(output.split())
+    assert "budgets [500, 1_000, 5_000, 10_000] a list of whole numbers, each at least 1 Votes per" in words
+    assert "[base]" not in output
+    code, _, errors = run("recipes", "--settings", "bse")
+    assert code == 2
+    assert (
+        "expected a table out of data, base, votes, surrogate, calibration, evaluation; got 'bse'" in errors
+    )
 
 
 def test_tensorboard_that_is_not_installed_is_a_sentence(run, monkeypatch, tmp_path: Path) -> None:

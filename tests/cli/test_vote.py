@@ -79,10 +79,36 @@ def test_a_recipe_and_options_that_go_before_it(run, base: Path, images: Path, t
     votes = rrise.read_votes(tmp_path / "votes")
     assert (votes.sum(axis=1) == 20).all()
     assert votes.smoothing.precision == "bfloat16"
-    recipe.write_text("[votes]\nsigme = 0.25\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[votes]\nsigme = 0.25", "a recipe of votes has no votes.sigme: did you mean votes.sigma?"),
+        ("[vote]\nsigma = 0.25", "a recipe of votes has no vote: did you mean votes?"),
+        ("sigma = 0.25", "a recipe of votes has no sigma: did you mean votes.sigma?"),
+        ("votes = 3", "expected votes to be a table, got a whole number: 3"),
+        ("[votes]\nn = 1.5", "expected votes.n to be a whole number, got a number: 1.5"),
+        ("[votes]\nsplit = 3", "expected votes.split to be a text, got a whole number: 3"),
+        ("[votes]\nn = 0", "expected votes.n to be at least 1, got 0"),
+        ('[votes]\nprecision = "float3"', 'got a text: "float3": did you mean float32?'),
+        ("[votes]\ninput_range = [1, 0]", "two finite numbers, low < high; got (1.0, 0.0)"),
+        ("[votes]\ninput_range = true", "expected votes.input_range to be a list of numbers or a text"),
+        ("[votes", "is not a readable recipe"),
+        ("", "expected base, data, sigma, n: in the recipe's [votes], or as an option"),
+    ],
+)
+def test_a_wrong_recipe_gets_the_sentences_of_all_recipes(
+    run, text: str, sentence: str, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    rest = "base = 'torch.nn:Identity'\ndata = 'digits'\n"
+    rest += "" if "sigm" in text else "sigma = 0.25\n"
+    rest += "" if "\nn = " in text else "n = 5\n"
+    recipe.write_text(f"{text}\n{rest}" if "[votes]" in text else text)
     code, _, errors = run("vote", recipe)
     assert code == 2
-    assert "[votes] has an unknown 'sigme'; it takes base, data, sigma" in errors
+    assert sentence in " ".join(errors.split())
 
 
 def test_a_dry_run_says_what_it_costs_and_writes_nothing(
@@ -147,7 +173,7 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
         ),
         (
             ["--base", "x", "--weights", "random", "--data", "digits", "--sigma", "-1", "--n", "5"],
-            "noise level",
+            "expected votes.sigma to be above 0, got -1.0",
         ),
     ],
 )

@@ -239,7 +239,10 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
             {"surrogate.gradient_clip": float("inf")},
             "expected surrogate.gradient_clip to be above 0, got inf",
         ),
-        ({"base.label_smoothing": 1.0}, "expected base.label_smoothing from 0 to below 1, got 1.0"),
+        (
+            {"base.label_smoothing": 1.0},
+            "expected base.label_smoothing to be at least 0 and below 1, got 1.0",
+        ),
         ({"surrogate.validation_share": 1.0}, "surrogate.validation_share to be a share strictly between"),
         ({"data.validation": 0}, "expected data.validation to be a count of at least 1, or a share; got 0"),
         (
@@ -249,11 +252,11 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
         ({"data.copies": -1}, "expected data.copies to be at least 0, got -1"),
         ({"data.copies": 1}, "data.copies and data.copies_augmentations go together"),
         ({"data.copies_augmentations": ["flip"]}, "data.copies and data.copies_augmentations go together"),
-        ({"votes.sigma": 0.0}, "sigma"),
+        ({"votes.sigma": 0.0}, "expected votes.sigma to be above 0, got 0.0"),
         ({"votes.calibration": 9}, "9 votes can never certify at beta=0.001"),
         ({"votes.test": 4}, "4 votes can never certify at failure=0.05"),
         ({"data.calibration": 10}, "10 calibration inputs are too few for gamma=0.049"),
-        ({"calibration.failure": 1.5}, "expected failure strictly between 0 and 1"),
+        ({"calibration.failure": 1.5}, "expected calibration.failure to be above 0 and below 1, got 1.5"),
         ({"calibration.beta": 0.05}, "expected beta below the total failure"),
         ({"surrogate.architecture": "resnet-18"}, "expected surrogate.strategy 'all-random', got 'head'"),
         (

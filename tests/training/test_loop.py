@@ -182,10 +182,10 @@ def test_progress_begins_before_the_first_epoch_and_counts_also_after_going_on(t
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"epochs": 0}, "at least 1 epoch"),
-        ({"learning_rate": float("nan")}, "a positive learning rate"),
-        ({"gradient_clip": 0}, "a positive gradient clip"),
-        ({"weight_decay": -1}, "a weight decay"),
+        ({"epochs": 0}, "epochs to be at least 1, got 0"),
+        ({"learning_rate": float("nan")}, "learning_rate to be above 0, got nan"),
+        ({"gradient_clip": 0}, "gradient_clip to be above 0, got 0"),
+        ({"weight_decay": -1}, "weight_decay to be at least 0, got -1"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes: dict, sentence: str) -> None:

@@ -186,7 +186,7 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
         ({"votes": np.ones(600, int)}, "votes as whole numbers of shape"),
         ({"votes": np.arange(1200).reshape(600, 2)}, "the same positive number of votes for every input"),
         ({"votes": np.zeros((600, 2), int)}, "the same positive number of votes"),
-        ({"epochs": 0}, "at least 1 epoch"),
+        ({"epochs": 0}, "epochs to be at least 1, got 0"),
         ({"head": "nose"}, "no submodule 'nose'"),
         ({"base": nn.Linear(4, 2)}, "this training and the votes do not belong together: base classifier"),
         ({"base": nn.Linear}, r"to be a torch\.nn\.Module, got the class Linear"),

@@ -3,21 +3,39 @@
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(help="Print this one, to start your own from.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="Print this one, to start your own from; with --settings, a table such as base.",
+            show_default=False,
+        ),
     ] = None,
+    *,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="List what a recipe can say, with defaults and meaning.")
+    ] = False,
 ) -> None:
-    """List the recipes that come with the package, or print one."""
+    """List the recipes that come with the package or their settings, or print a recipe."""
+    from rrise.runs.recipe import RecipeFile
+
+    if settings:
+        _print_settings(name)
+    elif name is not None:
+        typer.echo(RecipeFile.find(name).text, nl=False)
+    else:
+        _print_recipes()
+
+
+def _print_recipes() -> None:
     from rrise.runs.recipe import RecipeFile, packaged_recipes
 
-    if name is not None:
-        typer.echo(RecipeFile.find(name).text, nl=False)
-        return
     table = Table()
     for column in ("recipe", "data", "architecture", "sigma", "profiles"):
         table.add_column(column, no_wrap=column == "recipe")
@@ -32,3 +50,23 @@ def recipes(
     console = Console()
     console.print(table)
     console.print("rrise run NAME --profile quick", style="dim", highlight=False)
+
+
+def _print_settings(wanted: str | None) -> None:
+    """Print the settings of one table of a recipe, or of all."""
+    from rrise.errors import SettingError, did_you_mean
+    from rrise.runs.settings import TABLES
+    from rrise.settings import TABLE_HEADINGS, table_rows
+
+    if wanted is not None and wanted not in TABLES:
+        raise SettingError(
+            f"expected a table out of {', '.join(TABLES)}; got {wanted!r}{did_you_mean(wanted, TABLES)}"
+        )
+    console = Console()
+    for name in TABLES if wanted is None else (wanted,):
+        table = Table(title=escape(f"[{name}]"), title_justify="left", box=box.SIMPLE_HEAD)
+        for heading in TABLE_HEADINGS:
+            table.add_column(heading, no_wrap=heading == "setting")
+        for row in table_rows(TABLES[name]):
+            table.add_row(*map(escape, row))
+        console.print(table)

@@ -8,62 +8,20 @@ from rich.console import Console
 from rich.table import Table
 
 from rrise.cli.interrupts import to_be_continued
-from rrise.cli.run import DataRoot
+from rrise.cli.options import options_of
 from rrise.errors import SettingError
+from rrise.runs.vote_recipe import VoteRecipe
 
 
+@options_of(VoteRecipe, "given", without=("options",))
 def vote(
     recipe: Annotated[
         Path | None, typer.Argument(help="A TOML file with a table named votes.", show_default=False)
     ] = None,
     *,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            help="A model folder, an architecture, timm:NAME, or package.module:name", show_default=False
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="Its weights: a safetensors file, or random.", show_default=False)
-    ] = None,
+    given: dict[str, Any],
     option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE to build the base with.", show_default=False)
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="A dataset, FILE.npy, npz:FILE (x_SPLIT) or a folder of images.", show_default=False
-        ),
-    ] = None,
-    data_root: DataRoot = None,
-    sigma: Annotated[float | None, typer.Option(help="Noise level.", show_default=False)] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Votes per input.", show_default=False)] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the noise.", show_default="0")] = None,
-    split: Annotated[str | None, typer.Option(help="Name of the inputs.", show_default="inputs")] = None,
-    out: Annotated[
-        str | None, typer.Option(help="Where to: a folder or an fsspec URL.", show_default="votes")
-    ] = None,
-    input_range: Annotated[
-        str | None,
-        typer.Option(help="LOW,HIGH that noisy inputs are clipped to, or none.", show_default="0,1"),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="float32, tf32, bfloat16 or float16: part of the base's identity.", show_default=False
-        ),
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="cuda if there")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Noisy inputs to a pass.", show_default="found")
-    ] = None,
-    compiled: Annotated[
-        bool | None,
-        typer.Option("--compile/--no-compile", help="Use torch.compile.", show_default="if it pays"),
-    ] = None,
-    freezing: Annotated[
-        bool | None,
-        typer.Option("--freeze/--no-freeze", help="Compile the weights in.", show_default="on a CPU"),
     ] = None,
     backend: Annotated[str, typer.Option(help="local or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="A Ray cluster.", show_default="a local one")] = None,
@@ -76,28 +34,11 @@ def vote(
     console = Console(stderr=log == "json")
     _check(backend, log, address=address, workers=workers, gpus_per_worker=gpus_per_worker)
     with to_be_continued():
-        from rrise.runs.vote import VoteRecipe, collect, estimate_cost
+        from rrise.runs.vote import collect, estimate_cost
         from rrise.votes.ray_backend import Cluster
 
-        wanted = VoteRecipe.read(
-            recipe,
-            base=base,
-            weights=weights,
-            options=_options(option or []),
-            data=data,
-            data_root=data_root,
-            sigma=sigma,
-            n=n,
-            seed=seed,
-            split=split,
-            out=out,
-            input_range=input_range,
-            precision=precision,
-            device=device,
-            batch_size=batch_size,
-            compiled=compiled,
-            freezing=freezing,
-        )
+        built_with = {"options": _options(option)} if option else {}
+        wanted = VoteRecipe.read(recipe, **given, **built_with)
         if dry_run:
             _print_estimate(console, *estimate_cost(wanted))
             return

@@ -2,11 +2,10 @@
 
 import copy
 import json
-import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,19 @@ from rrise.runs.settings import (
     EvaluationSettings,
     SurrogateSettings,
     VoteSettings,
-    check_numbers,
 )
 from rrise.runs.surrogate_choices import SurrogateChoice
-from rrise.runs.toml_tables import Tables, change, check_keys, parse_change, read_table, write_tables
-from rrise.statistics import check_budget, check_sigma, conformal_rank, conformal_share
+from rrise.runs.toml_tables import (
+    Tables,
+    change,
+    check_keys,
+    parse_change,
+    read_table,
+    read_toml,
+    write_tables,
+)
+from rrise.settings import check_settings
+from rrise.statistics import check_budget, conformal_rank, conformal_share
 
 PROFILE = "profile"
 
@@ -42,7 +49,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Refuse now what would fail after training and voting."""
-        check_numbers(self.settings())
+        for name in TABLES:
+            check_settings(getattr(self, name), f"{name}.")
         self._check_levels()
         self._check_data()
         self._check_networks()
@@ -52,7 +60,6 @@ class Recipe:
         gamma = conformal_share(self.calibration.failure, self.calibration.beta)
         if isinstance(self.data.calibration, int):
             conformal_rank(self.data.calibration, gamma)
-        check_sigma(self.votes.sigma)
         check_budget(self.votes.calibration, self.calibration.beta, "beta")
         check_budget(self.votes.test, self.calibration.failure, "failure")
 
@@ -87,13 +94,8 @@ class Recipe:
         wanted, beta = self.evaluation, self.calibration.beta
         for name in wanted.surrogates:
             SurrogateChoice.read(name, self.targets, self.votes.train)
-        for budget in wanted.budgets:
-            if budget < 1:
-                raise SettingError(f"expected evaluation.budgets of at least 1 vote, got {budget}")
         for failure in wanted.failures:
             conformal_share(failure, beta)
-        if any(not 0 <= radius < math.inf for radius in wanted.thresholds):
-            raise SettingError(f"expected evaluation.thresholds as radii, got {list(wanted.thresholds)}")
 
     @property
     def targets(self) -> int:
@@ -135,22 +137,17 @@ class RecipeFile:
         path, packaged = Path(source), packaged_recipes()
         if path.suffix == ".toml" or path.is_file():
             name = path.absolute().parent.name if path.name == "recipe.toml" else path.stem
-            try:
-                return cls._parse(name, path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
-                if isinstance(error, SettingError):
-                    raise
-                raise SettingError(f"{path} is not a readable recipe: {error}") from None
+            return cls._parse(name, path)
         if str(source) not in packaged:
             raise SettingError(
                 f"expected the path of a .toml file, or a recipe out of {', '.join(packaged)}; got "
                 f"{str(source)!r}{did_you_mean(str(source), packaged)}"
             )
-        return cls._parse(str(source), packaged[str(source)].read_text(encoding="utf-8"))
+        return cls._parse(str(source), packaged[str(source)])
 
     @classmethod
-    def _parse(cls, name: str, text: str) -> "RecipeFile":
-        tables = tomllib.loads(text)
+    def _parse(cls, name: str, file: Traversable) -> "RecipeFile":
+        text, tables = read_toml(file)
         profiles = tables.pop(PROFILE, {})
         check_keys(TABLES, tables)
         if not isinstance(profiles, dict) or not all(isinstance(part, dict) for part in profiles.values()):
@@ -190,7 +187,7 @@ def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
     return dict(map(parse_change, texts))
 
 
-def packaged_recipes() -> dict[str, Any]:
+def packaged_recipes() -> dict[str, Traversable]:
     """Return the recipes that come with the package, as readable files by name."""
     folder = resources.files("rrise") / "recipes"
     files = {Path(file.name).stem: file for file in folder.iterdir() if file.name.endswith(".toml")}

@@ -1,55 +1,90 @@
-"""The settings of a recipe: its tables, and what their numbers may be."""
+"""The settings of a recipe: its tables, each setting with its help text and its limits."""
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from rrise.errors import SettingError
 from rrise.files import sha256_of_json
 from rrise.runs.surrogate_choices import Objective, Strategy
-from rrise.training.settings import SurrogateTraining, TrainingSettings
+from rrise.settings import Setting
+from rrise.training.settings import (
+    BatchSize,
+    Compiled,
+    Epochs,
+    GradientClip,
+    LearningRate,
+    SurrogateTraining,
+    TrainingSeed,
+    TrainingSettings,
+    WarmupEpochs,
+    WeightDecay,
+)
+
+NoiseSeed = Annotated[int, Setting("Seed of the noise.")]
+Precision = Annotated[
+    Literal["float32", "tf32", "bfloat16", "float16", "float64"] | None,
+    Setting("Number type the base computes in; another one is another classifier.", unset="the base's"),
+]
+Protocol = Literal["held-out", "paper"]
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which inputs serve what.
+    """Which inputs serve what."""
 
-    A whole number is a count, a fraction a share: `validation` of the training part, `calibration` of the
-    test part. `train` and `test` limit the two parts. `unlabelled` names more inputs for the surrogate;
-    `copies` augmented copies of each training input are others.
-    """
-
-    source: str
-    validation: int | float = 0.1
-    calibration: int | float = 0.1
-    train: int | None = None
-    test: int | None = None
-    protocol: Literal["held-out", "paper"] = "held-out"
-    seed: int = 0
-    unlabelled: str | None = None
-    copies: int = 0
-    copies_augmentations: tuple[str, ...] = ()
+    source: Annotated[str, Setting("The dataset: a name, `FILE.npy`, `npz:FILE` or a folder of images.")]
+    validation: Annotated[
+        int | float, Setting("How many training inputs select the base classifier's epoch.", share=True)
+    ] = 0.1
+    calibration: Annotated[
+        int | float, Setting("How many test inputs calibrate the certifier.", share=True)
+    ] = 0.1
+    train: Annotated[
+        int | None, Setting("Training inputs to keep before anything is taken.", least=1, unset="all")
+    ] = None
+    test: Annotated[
+        int | None, Setting("Test inputs to keep before anything is taken.", least=1, unset="all")
+    ] = None
+    protocol: Annotated[
+        Protocol,
+        Setting("Report on test inputs that did not calibrate, or on all of them as the paper does."),
+    ] = "held-out"
+    seed: Annotated[int, Setting("Seed of the splits.")] = 0
+    unlabelled: Annotated[str | None, Setting("More inputs for the surrogate; it needs no labels.")] = None
+    copies: Annotated[
+        int, Setting("Augmented copies of each training input, for the surrogate alone.", least=0)
+    ] = 0
+    copies_augmentations: Annotated[tuple[str, ...], Setting("Augmentations that make the copies.")] = ()
 
 
 @dataclass(frozen=True)
 class BaseSettings:
     """The base classifier: how to build and train it, or `weights` (then nothing is trained)."""
 
-    architecture: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    weights: str | None = None
-    sigma: float | None = None
-    epochs: int = 200
-    learning_rate: float = 1e-3
-    batch_size: int = 512
-    weight_decay: float = 5e-4
-    label_smoothing: float = 0.1
-    gradient_clip: float = 1.0
-    warmup_epochs: int = 5
-    augmentations: tuple[str, ...] = ()
-    seed: int = 0
-    compile: bool | None = None
+    architecture: Annotated[
+        str | None,
+        Setting("A catalogue name, `timm:NAME` or `package.module:name`; needed without `weights`."),
+    ] = None
+    options: Annotated[dict[str, Any], Setting("What the architecture is built with.")] = field(
+        default_factory=dict
+    )
+    weights: Annotated[
+        str | None, Setting("A model folder or a safetensors file; then nothing is trained.")
+    ] = None
+    sigma: Annotated[
+        float | None, Setting("Noise level of the training; needed without `weights`.", least=0)
+    ] = None
+    epochs: Epochs = 200
+    learning_rate: LearningRate = 1e-3
+    batch_size: BatchSize = TrainingSettings.batch_size
+    weight_decay: WeightDecay = TrainingSettings.weight_decay
+    label_smoothing: Annotated[
+        float, Setting("Probability that the target gives to all classes alike.", least=0, below=1)
+    ] = 0.1
+    gradient_clip: GradientClip = TrainingSettings.gradient_clip
+    warmup_epochs: WarmupEpochs = TrainingSettings.warmup_epochs
+    augmentations: Annotated[tuple[str, ...], Setting("Augmentations of each batch, in their order.")] = ()
+    seed: TrainingSeed = TrainingSettings.seed
+    compile: Compiled = TrainingSettings.compiled
 
     @property
     def training(self) -> TrainingSettings:
@@ -68,56 +103,68 @@ class BaseSettings:
 
 @dataclass(frozen=True)
 class VoteSettings:
-    """The noise, and how many votes each input of a split gets; `selection` is for Monte Carlo alone."""
+    """The noise, and how many votes each input of a split gets."""
 
-    sigma: float
-    seed: int = 100
-    precision: Literal["float32", "tf32", "bfloat16", "float16", "float64"] | None = None
-    train: int = 10_000
-    calibration: int = 10_000
-    test: int = 10_000
-    selection: int = 100
+    sigma: Annotated[float, Setting("Noise level of the smoothed classifier.", above=0)]
+    seed: NoiseSeed = 100
+    precision: Precision = None
+    train: Annotated[int, Setting("Votes of each training input.", least=1)] = 10_000
+    calibration: Annotated[int, Setting("Votes of each calibration input.", least=1)] = 10_000
+    test: Annotated[int, Setting("Votes of each test input.", least=1)] = 10_000
+    selection: Annotated[
+        int, Setting("More votes of each test input, with which Monte Carlo selects the class.", least=1)
+    ] = 100
 
 
 @dataclass(frozen=True)
 class SurrogateSettings:
-    """How the surrogate is trained; with an `architecture` of its own it starts from random weights.
+    """How the surrogate is trained; with an `architecture` of its own it starts from random weights."""
 
-    `votes` is how many of each training input's votes it is trained on: the first so many, or all.
-    """
-
-    votes: int | None = None
-    strategy: Strategy = "head"
-    objective: Objective = "cross-entropy"
-    architecture: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
-    head: str | None = None
-    epochs: int = 200
-    learning_rate: float = 5e-4
-    batch_size: int = 512
-    weight_decay: float = 5e-4
-    gradient_clip: float = 1.0
-    warmup_epochs: int = 5
-    validation_share: float = 0.1
-    seed: int = 0
-    compile: bool | None = None
+    votes: Annotated[
+        int | None,
+        Setting("How many votes of each training input count: the first so many.", least=1, unset="all"),
+    ] = None
+    strategy: Annotated[
+        Strategy, Setting("Train the base's last layer, all its weights, or all from a random start.")
+    ] = "head"
+    objective: Annotated[
+        Objective, Setting("The loss; `jensen-shannon` is that of the paper's Baseline 4.")
+    ] = "cross-entropy"
+    architecture: Annotated[
+        str | None, Setting("An architecture of its own; needs `all-random`.", unset="the base's")
+    ] = None
+    options: Annotated[dict[str, Any], Setting("What its own architecture is built with.")] = field(
+        default_factory=dict
+    )
+    head: Annotated[str | None, Setting("The submodule that `head` trains.", unset="the last layer")] = None
+    epochs: Epochs = 200
+    learning_rate: LearningRate = 5e-4
+    batch_size: BatchSize = TrainingSettings.batch_size
+    weight_decay: WeightDecay = TrainingSettings.weight_decay
+    gradient_clip: GradientClip = TrainingSettings.gradient_clip
+    warmup_epochs: WarmupEpochs = TrainingSettings.warmup_epochs
+    validation_share: Annotated[
+        float, Setting("Share of its inputs that selects the surrogate's epoch.", share=True)
+    ] = 0.1
+    seed: TrainingSeed = TrainingSettings.seed
+    compile: Compiled = TrainingSettings.compiled
 
     @property
     def training(self) -> SurrogateTraining:
         """What the training of a surrogate is told of them."""
         return SurrogateTraining(
-            self.strategy,
-            self.objective,
-            self.head,
             self.epochs,
             self.learning_rate,
             self.batch_size,
             self.weight_decay,
             self.gradient_clip,
             self.warmup_epochs,
-            self.validation_share,
             self.seed,
             self.compile,
+            strategy=self.strategy,
+            objective=self.objective,
+            head=self.head,
+            validation_share=self.validation_share,
         )
 
     @property
@@ -133,27 +180,40 @@ class SurrogateSettings:
 class CalibrationSettings:
     """The guarantee: `failure = beta + gamma`, and the score it is calibrated with."""
 
-    failure: float = 0.05
-    beta: float = 0.001
-    score: Literal["additive", "probit"] = "probit"
+    failure: Annotated[
+        float, Setting("Largest probability that a radius is issued and wrong.", above=0, below=1)
+    ] = 0.05
+    beta: Annotated[float, Setting("The part of it that Clopper–Pearson bounds spend.", above=0, below=1)] = (
+        0.001
+    )
+    score: Annotated[
+        Literal["additive", "probit"], Setting("The scale on which the surrogate's error is measured.")
+    ] = "probit"
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is compared on the test inputs beside the certifier.
+    """What is compared on the test inputs beside the certifier."""
 
-    `surrogates` are more surrogates to train, by name, or by name and votes per training input, as in
-    `all-random` or `head@500`. `budgets` are those of the methods that vote, `failures` the levels, and
-    `thresholds` the radii of certified accuracy (tenths of sigma if there are none). `protocol` is the
-    data's unless it says otherwise. `paper` puts the paper's numbers beside ours.
-    """
-
-    surrogates: tuple[str, ...] = ()
-    budgets: tuple[int, ...] = (500, 1_000, 5_000, 10_000)
-    failures: tuple[float, ...] = (0.25, 0.1, 0.05, 0.01)
-    thresholds: tuple[float, ...] = ()
-    protocol: Literal["held-out", "paper"] | None = None
-    paper: bool = False
+    surrogates: Annotated[
+        tuple[str, ...], Setting("More surrogates to train, such as `all-random` or `head@500` (votes).")
+    ] = ()
+    budgets: Annotated[tuple[int, ...], Setting("Votes per input of the methods that vote.", least=1)] = (
+        500,
+        1_000,
+        5_000,
+        10_000,
+    )
+    failures: Annotated[
+        tuple[float, ...], Setting("Levels of the guarantee that are compared.", above=0, below=1)
+    ] = (0.25, 0.1, 0.05, 0.01)
+    thresholds: Annotated[
+        tuple[float, ...], Setting("Radii of certified accuracy; tenths of sigma if there are none.", least=0)
+    ] = ()
+    protocol: Annotated[
+        Protocol | None, Setting("Which test inputs are reported on.", unset="that of the data")
+    ] = None
+    paper: Annotated[bool, Setting("Put the paper's numbers beside ours.")] = False
 
 
 TABLES: dict[str, type] = {
@@ -164,34 +224,3 @@ TABLES: dict[str, type] = {
     "calibration": CalibrationSettings,
     "evaluation": EvaluationSettings,
 }
-_AT_LEAST = {
-    **{f"data.{key}": 1 for key in ("train", "test")},
-    **dict.fromkeys(("votes.train", "votes.selection", "surrogate.votes"), 1),
-    **{f"{step}.{key}": 1 for step in ("base", "surrogate") for key in ("epochs", "batch_size")},
-    **{f"{step}.{key}": 0 for step in ("base", "surrogate") for key in ("weight_decay", "warmup_epochs")},
-    "base.sigma": 0,
-    "data.copies": 0,
-}
-_ABOVE_ZERO = [
-    f"{step}.{key}" for step in ("base", "surrogate") for key in ("learning_rate", "gradient_clip")
-]
-
-
-def check_numbers(settings: Mapping[str, Any]) -> None:
-    """Refuse numbers, by their full names such as `base.epochs`, that no run can have."""
-    for key, least in _AT_LEAST.items():
-        if settings[key] is not None and not least <= settings[key] < math.inf:
-            raise SettingError(f"expected {key} to be at least {least}, got {settings[key]}")
-    for key in _ABOVE_ZERO:
-        if not 0 < settings[key] < math.inf:
-            raise SettingError(f"expected {key} to be above 0, got {settings[key]}")
-    if not 0 <= settings["base.label_smoothing"] < 1:
-        raise SettingError(
-            f"expected base.label_smoothing from 0 to below 1, got {settings['base.label_smoothing']}"
-        )
-    shares = ("data.validation", "data.calibration", "surrogate.validation_share")
-    for key, value in ((key, settings[key]) for key in shares):
-        if isinstance(value, int) and value < 1:
-            raise SettingError(f"expected {key} to be a count of at least 1, or a share; got {value}")
-        if isinstance(value, float) and not 0 < value < 1:
-            raise SettingError(f"expected {key} to be a share strictly between 0 and 1, got {value}")

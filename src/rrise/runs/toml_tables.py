@@ -4,50 +4,53 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, fields
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from importlib.resources.abc import Traversable
+from typing import Any, TypeVar, get_args
 
 from rrise.errors import SettingError, did_you_mean
+from rrise.settings import TYPE_WORDS, Declared, declared
 
 Tables = dict[str, dict[str, Any]]
 Kind = TypeVar("Kind")
 
-_WORDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    tuple[str, ...]: "a list of texts",
-    tuple[int, ...]: "a list of whole numbers",
-    tuple[float, ...]: "a list of numbers",
-    dict: "a table",
-}
+
+def read_toml(file: Traversable) -> tuple[str, Tables]:
+    """Return the text of a recipe, and what TOML makes of it."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{file} is not a readable recipe: {error}") from None
 
 
 def read_table(kind: type[Kind], table: Mapping[str, Any], name: str) -> Kind:
     """Make a dataclass of a table whose keys were checked; `name` is the table's, for messages."""
-    types = get_type_hints(kind)
-    missing = [part.name for part in _fields(kind) if _is_required(part) and part.name not in table]
+    known = {part.name: part for part in declared(kind)}
+    missing = [f"{name}.{key}" for key, part in known.items() if part.is_required and key not in table]
     if missing:
-        raise SettingError(f"the recipe says nothing of {', '.join(f'{name}.{key}' for key in missing)}")
-    return kind(**{key: _of_type(value, types[key], f"{name}.{key}") for key, value in table.items()})
+        raise SettingError(f"the recipe says nothing of {', '.join(missing)}")
+    return kind(**{key: _of_type(value, known[key], f"{name}.{key}") for key, value in table.items()})
 
 
-def check_keys(kinds: Mapping[str, type], tables: Mapping[str, Any], prefix: str = "") -> None:
-    """Refuse tables and keys that the dataclasses do not have, suggesting the nearest one."""
-    keys = {name: [part.name for part in _fields(kind)] for name, kind in kinds.items()}
+def check_keys(
+    kinds: Mapping[str, type], tables: Mapping[str, Any], prefix: str = "", *, what: str = "a recipe"
+) -> None:
+    """Refuse tables and keys that the dataclasses do not have, suggesting the nearest one.
+
+    `what` is the kind of file whose dataclasses they are, and `prefix` where in it the tables are.
+    """
+    keys = {name: [part.name for part in declared(kind)] for name, kind in kinds.items()}
     for name, table in tables.items():
         if name not in keys:
             homes = [f"{other}.{name}" for other, known in keys.items() if name in known]
-            raise SettingError(f"a recipe has no {prefix}{name}{_hint(name, keys, homes)}")
+            raise SettingError(f"{what} has no {prefix}{name}{_hint(name, keys, homes)}")
         if not isinstance(table, dict):
             raise SettingError(f"expected {prefix}{name} to be a table, got {_described(table)}")
         for key in table:
             if key not in keys[name]:
                 homes = [f"{other}.{key}" for other, known in keys.items() if key in known]
                 hint = _hint(key, keys[name], homes, within=f"{name}.")
-                raise SettingError(f"a recipe has no {prefix}{name}.{key}{hint}")
+                raise SettingError(f"{what} has no {prefix}{name}.{key}{hint}")
 
 
 def parse_change(text: str) -> tuple[str, Any]:
@@ -109,14 +112,6 @@ def _is_bare(key: str) -> bool:
     return key.isascii() and key.replace("_", "").replace("-", "").isalnum()
 
 
-def _fields(kind: Any) -> tuple[Field[Any], ...]:
-    return fields(kind)
-
-
-def _is_required(part: Field[Any]) -> bool:
-    return part.default is MISSING and part.default_factory is MISSING
-
-
 def _hint(key: str, known: Iterable[str], homes: list[str], within: str = "") -> str:
     """Return the end of a sentence: the nearest name, where a key of this name is, or all names."""
     names = list(known)
@@ -127,34 +122,27 @@ def _hint(key: str, known: Iterable[str], homes: list[str], within: str = "") ->
     return f"; it has {', '.join(f'{within}{name}' for name in names)}"
 
 
-def _of_type(value: Any, wanted: Any, key: str) -> Any:
+def _of_type(value: Any, part: Declared, key: str) -> Any:
     """Return a value as its field has it; an int will do for a float, but true is no int."""
-    kinds = _alternatives(wanted)
-    names = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
-    if value in names:
-        return value
-    if names:
+    if names := part.names:
+        if value in names:
+            return value
         raise SettingError(
             f"expected {key} out of {', '.join(names)}; got {_described(value)}"
             f"{did_you_mean(str(value), names)}"
         )
-    kinds = [kind if get_origin(kind) is tuple else get_origin(kind) or kind for kind in kinds]
-    if type(value) in kinds:
+    if type(value) in part.types:
         return value
-    if float in kinds and type(value) is int:
+    if float in part.types and type(value) is int:
         return float(value)
-    for item_type in (get_args(kind)[0] for kind in kinds if isinstance(value, list) and get_args(kind)):
+    lists = (kind for kind in part.types if isinstance(value, list) and get_args(kind))
+    for item_type in (get_args(kind)[0] for kind in lists):
         if all(type(item) is item_type or (item_type is float and type(item) is int) for item in value):
             return tuple(item_type(item) for item in value)
-    words = " or ".join(_WORDS[kind] for kind in kinds)
+    words = " or ".join(TYPE_WORDS[kind] for kind in part.types)
     raise SettingError(f"expected {key} to be {words}, got {_described(value)}")
 
 
-def _alternatives(wanted: Any) -> list[Any]:
-    union = get_args(wanted) if get_origin(wanted) in (UnionType, Union) else (wanted,)
-    return [kind for kind in union if kind is not NoneType]
-
-
 def _described(value: Any) -> str:
-    kind = _WORDS.get(type(value), "a list" if isinstance(value, list) else type(value).__name__)
+    kind = TYPE_WORDS.get(type(value), "a list" if isinstance(value, list) else type(value).__name__)
     return kind if isinstance(value, dict | list) else f"{kind}: {_written(value)}"

@@ -1,91 +1,61 @@
 """How to optimise, and what came of it."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from rrise.errors import SettingError, did_you_mean
+from rrise.settings import Setting, check_settings
+
+Epochs = Annotated[int, Setting("Passes over the training inputs.", least=1)]
+LearningRate = Annotated[float, Setting("Learning rate after the warm-up; it falls from there.", above=0)]
+BatchSize = Annotated[int, Setting("Inputs to a training step.", least=1)]
+WeightDecay = Annotated[float, Setting("Weight decay of the optimiser.", least=0)]
+GradientClip = Annotated[float, Setting("Longer gradients are cut to this norm.", above=0)]
+WarmupEpochs = Annotated[int, Setting("Epochs in which the learning rate rises.", least=0)]
+TrainingSeed = Annotated[int, Setting("Seed of weights, batches, noise and augmentations.")]
+Compiled = Annotated[
+    bool | None, Setting("Whether training steps are compiled.", unset="on a GPU, not on a CPU")
+]
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to optimise; the defaults are the paper's (Appendix A.3 and A.5) but for length and rate.
+    """How to optimise; the defaults are the paper's (Appendix A.3 and A.5) but for length and rate."""
 
-    `compiled` and `mixed_precision` (bfloat16 where it is safe, float32 weights) are on for a GPU and off
-    for a CPU where they are None.
-    """
-
-    epochs: int
-    learning_rate: float
-    batch_size: int = 512
-    weight_decay: float = 5e-4
-    gradient_clip: float = 1.0
-    warmup_epochs: int = 5
-    seed: int = 0
-    compiled: bool | None = None
-    mixed_precision: bool | None = None
+    epochs: Epochs
+    learning_rate: LearningRate
+    batch_size: BatchSize = 512
+    weight_decay: WeightDecay = 5e-4
+    gradient_clip: GradientClip = 1.0
+    warmup_epochs: WarmupEpochs = 5
+    seed: TrainingSeed = 0
+    compiled: Compiled = None
+    mixed_precision: Annotated[
+        bool | None,
+        Setting("Whether to compute in bfloat16 where it is safe.", unset="on a GPU, not on a CPU"),
+    ] = None
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1 or not self.learning_rate > 0:
-            raise SettingError(
-                f"expected at least 1 epoch, a batch size of at least 1 and a positive learning rate, got "
-                f"{self.epochs}, {self.batch_size} and {self.learning_rate}"
-            )
-        if not self.weight_decay >= 0 or not self.gradient_clip > 0 or self.warmup_epochs < 0:
-            raise SettingError(
-                f"expected a weight decay and warm-up epochs of at least 0 and a positive gradient clip, "
-                f"got {self.weight_decay}, {self.warmup_epochs} and {self.gradient_clip}"
-            )
+        check_settings(self)
 
 
 @dataclass(frozen=True)
-class SurrogateTraining:
-    """How to train a surrogate; the defaults are the paper's (Appendix A.5).
+class SurrogateTraining(TrainingSettings):
+    """How to train a surrogate; the defaults are the paper's (Appendix A.5)."""
 
-    Attributes:
-        strategy: `head` trains the last layer of a copy of the base classifier, `all` every weight of it, and
-            `all-random` every weight from a random start.
-        objective: `cross-entropy`, or `jensen-shannon` as Bhardwaj et al. (2024).
-        head: the name of the submodule to train with the strategy `head`; found where it is not given.
-        epochs: passes over the training inputs.
-        learning_rate: of AdamW, after the warm-up.
-        batch_size: inputs to a step.
-        weight_decay: of AdamW.
-        gradient_clip: the largest norm of a gradient.
-        warmup_epochs: epochs in which the learning rate grows.
-        validation_share: the share of the inputs that selects the epoch.
-        seed: of batches and start.
-        compiled: use `torch.compile`; on for a GPU and off for a CPU where it is None.
-        mixed_precision: bfloat16 where it is safe; on for a GPU and off for a CPU where it is None.
-    """
-
-    strategy: str = "head"
-    objective: str = "cross-entropy"
-    head: str | None = None
-    epochs: int = 200
-    learning_rate: float = 5e-4
-    batch_size: int = 512
-    weight_decay: float = 5e-4
-    gradient_clip: float = 1.0
-    warmup_epochs: int = 5
-    validation_share: float = 0.1
-    seed: int = 0
-    compiled: bool | None = None
-    mixed_precision: bool | None = None
-
-    @property
-    def training(self) -> TrainingSettings:
-        """What the training loop is told of them."""
-        return TrainingSettings(
-            self.epochs,
-            self.learning_rate,
-            self.batch_size,
-            self.weight_decay,
-            self.gradient_clip,
-            self.warmup_epochs,
-            self.seed,
-            self.compiled,
-            self.mixed_precision,
-        )
+    epochs: Epochs = 200
+    learning_rate: LearningRate = 5e-4
+    strategy: Annotated[
+        str,
+        Setting("Train the base's last layer (`head`), all its weights, or `all-random` from a new start."),
+    ] = "head"
+    objective: Annotated[
+        str, Setting("The loss: `cross-entropy`, or `jensen-shannon` as in the paper's Baseline 4.")
+    ] = "cross-entropy"
+    head: Annotated[str | None, Setting("The submodule that `head` trains.", unset="the last layer")] = None
+    validation_share: Annotated[
+        float, Setting("Share of its inputs that selects the surrogate's epoch.", share=True)
+    ] = 0.1
 
     def changed(self, **changes: Any) -> "SurrogateTraining":
         """Return the settings with some changed; an unknown name is a `SettingError`."""

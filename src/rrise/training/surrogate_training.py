@@ -111,7 +111,7 @@ def train_surrogate(
         trained, part, source = _head_alone(student, final, pool, inputs, features or Features())
     else:
         student.requires_grad_(True)
-    trainee = Trainee(part, loss, how.training, team)
+    trainee = Trainee(part, loss, how, team)
 
     def examples(batch: torch.Tensor, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         chosen = kept[batch]
@@ -122,9 +122,7 @@ def train_surrogate(
         return measurements(logits, targets[held_out], truth)
 
     task = Task(trainee, trained, len(kept), examples, measure, select_by, training_mode=strategy != "head")
-    history = train(
-        task, how.training, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch
-    )
+    history = train(task, how, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch)
     student.eval().requires_grad_(False)
     cached = source is not pool
     passes = len(inputs) if cached else (3 * len(kept) + len(held_out)) * history.selected_epoch

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rrise.deployment.service.deployed import Answers
 from torch import nn
 
 import rrise
@@ -20,7 +21,6 @@ from rrise.deployment.monitor.monitor import Monitor
 from rrise.deployment.monitor.state import MOST_POINTS, History
 from rrise.deployment.monitor.store import Audit
 from rrise.deployment.monitor.subject import smoothing_of
-from rrise.deployment.service.deployed import Answers
 from rrise.statistics import fit_calibration
 from rrise.votes.smoothing import Smoothing
 from tests.closed_forms import HalfSpace
@@ -323,11 +323,11 @@ def test_refuses_another_surrogate_with_the_same_guarantee(watched: WatchedCerti
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"fraction": 1.5}, "fraction of queries to audit in \\[0, 1\\], got 1.5"),
+        ({"fraction": 1.5}, "fraction to be at least 0 and at most 1, got 1.5"),
         ({"policy": "panic"}, "policy out of warn, abstain, monte-carlo; got 'panic'"),
         ({"policy": "monte-carlo"}, "monte-carlo needs the base classifier"),
         ({"rate": 0.0}, "rate strictly between 0 and 1"),
-        ({"max_waiting": 0}, "max_waiting of at least 1"),
+        ({"max_waiting": 0}, "max_waiting to be at least 1, got 0"),
         ({"base": nn.Linear(4, 2)}, "audits need the one it belongs to"),
     ],
 )

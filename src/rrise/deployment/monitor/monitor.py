@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import CalibratedCertifier
-from rrise.deployment.monitor.policy import MONTE_CARLO, POLICIES, WARN
+from rrise.deployment.monitor.settings import MONTE_CARLO, MonitorSettings
 from rrise.deployment.monitor.state import MonitorState, TestState
 from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, AuditOutcome, MonitorStore
 from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, about, first_tests
@@ -78,11 +78,11 @@ class Monitor:
         database: str | Path,
         *,
         base: "nn.Module | None" = None,
-        fraction: float = 0.001,
-        rate: float = 0.01,
-        policy: str = WARN,
-        keep_inputs: bool = False,
-        max_waiting: int = 100,
+        fraction: float = MonitorSettings.fraction,
+        rate: float = MonitorSettings.rate,
+        policy: str = MonitorSettings.policy,
+        keep_inputs: bool = MonitorSettings.keep_inputs,
+        max_waiting: int = MonitorSettings.max_waiting,
     ) -> None:
         check_settings(fraction, policy, max_waiting, base is not None)
         self._policy, self._fraction, self._max_waiting = policy, fraction, max_waiting
@@ -301,12 +301,7 @@ class Monitor:
 
 def check_settings(fraction: float, policy: str, max_waiting: int, has_base: bool) -> None:
     """Refuse settings of a monitor that cannot work."""
-    if not 0 <= fraction <= 1:
-        raise SettingError(f"expected the fraction of queries to audit in [0, 1], got {fraction}")
-    if max_waiting < 1:
-        raise SettingError(f"expected max_waiting of at least 1, got {max_waiting}")
-    if policy not in POLICIES:
-        raise SettingError(f"expected a policy out of {', '.join(POLICIES)}; got {policy!r}")
+    MonitorSettings(fraction=fraction, policy=policy, max_waiting=max_waiting)
     if policy == MONTE_CARLO and not has_base:
         raise SettingError("the policy monte-carlo needs the base classifier: give it, or choose abstain")
 

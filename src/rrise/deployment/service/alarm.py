@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
-from rrise.deployment.monitor.policy import WARN
+from rrise.deployment.monitor.settings import WARN
 from rrise.files import Json
 
 

@@ -16,7 +16,7 @@ from rrise.certifiers.certifier import Certifier
 from rrise.certifiers.guarantee import Guarantee
 from rrise.certifiers.sequential import Sequential, SequentialLook
 from rrise.certifiers.voting import VotingCertifier
-from rrise.deployment.monitor.policy import ABSTAIN, MONTE_CARLO, WARN
+from rrise.deployment.monitor.settings import ABSTAIN, MONTE_CARLO, WARN
 from rrise.deployment.service.alarm import Alarm
 from rrise.deployment.service.batching import Batcher, ClosedError, QueueFullError
 from rrise.deployment.service.metrics import ServiceMetrics

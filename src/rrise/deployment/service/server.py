@@ -1,17 +1,15 @@
 """Runs a service until it is told to end."""
 
-import gc
 import logging
 import socket
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
+from rrise.deployment.service.process import prepare_process
 from rrise.errors import SettingError
 from rrise.interrupts import sigterm_interrupts
 
@@ -19,8 +17,6 @@ GRACE = 30
 """Seconds that accepted requests have to be answered in when the service is told to end."""
 BACKLOG = 4096
 KEEP_ALIVE = 30
-SWITCH_INTERVAL = 0.0005
-"""Seconds after which a busy thread lets another one in; a tenth of what is usual."""
 
 
 class _Server(uvicorn.Server):
@@ -79,35 +75,3 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}, port {port} ({reason}): choose another --port or --host"
         ) from None
     return listening
-
-
-def check_needed(needed: str, is_given: bool, options: Mapping[str, object]) -> None:
-    """Refuse options that would do nothing, because what they belong to is not given."""
-    useless = [name for name, value in options.items() if value]
-    if useless and not is_given:
-        raise SettingError(f"{useless[0]} does nothing without {needed}: give that too")
-
-
-def read_token(file: Path) -> str:
-    """Return the token in a file, without the white space around it."""
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except UnicodeDecodeError:
-        raise SettingError(f"expected a token in {file}, got bytes that are no ASCII text") from None
-
-
-def prepare_process() -> None:
-    """Make this process ready to serve: call it once everything is loaded.
-
-    Uses all the open files that the system allows, since each connection is one. Lets the thread of the
-    forward pass in sooner than usual. Takes what is there for good out of garbage collection: going through
-    it all would stall every request.
-    """
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    gc.collect()
-    gc.freeze()
