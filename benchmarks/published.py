@@ -88,7 +88,3 @@ def table(columns: Columns, entries: Iterable[Entry], words: int | None = None) 
     for entry in entries:
         lines.append("| " + " | ".join(read(entry) for read in columns.values()) + " |")
     return "\n".join(lines)
-
-
-def name(entry: Entry) -> str:
-    return f"{entry['method']} `{entry['variant']}`"

@@ -1,4 +1,4 @@
-"""Are certificates near the boundary true? A table of docs/reproduction.md, from the published evidence.
+"""Are certificates near the boundary true? A table of docs/reproduction, from the published evidence.
 
 They are judged by the votes of the *other* seeds, for the same images and the same classifier: no method has
 seen these, so that the methods that vote can be judged too, which their own votes cannot do.
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from published import MAIN_LEVEL, ORDER, Columns, Entry, Results, table, text
+from reproduction_names import plain
 from rrise.evaluation.measure import metrics
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.outcomes import SURROGATES, Outcome
@@ -31,18 +32,18 @@ def boundary(results: Results) -> str:
         printed = (variant, score) == (main["variant"], main["score"])
         paper = results.paper("main_cert_boundary", method, "Avg. Radius") if printed else None
         mean = {key: float(np.mean([one[key] for one in ones])) for key in ones[0]}
-        rows.append({"name": f"{method} `{variant}` {score}", "seeds": len(ones), "paper": paper, **mean})
+        rows.append({"name": f"{plain(method, variant)} {score}", "seeds": len(ones), "paper": paper, **mean})
     columns: Columns = {
         "method": lambda row: row["name"].strip(),
         "seeds": lambda row: str(row["seeds"]),
         "boundary mass (%)": lambda row: text(100 * row["mass"]),
         "average radius there": lambda row: text(row["radius"], 3),
-        "paper's": lambda row: text(row["paper"]),
-        "of these, bound above the share of votes (%)": lambda row: text(100 * row["violated"], 1),
-        "radius too large by, on average": lambda row: text(row["excess"], 3),
-        "label without a majority of votes (%)": lambda row: text(100 * row["minority"], 1),
+        "paper: average radius there": lambda row: text(row["paper"]),
+        "bound too high (%)": lambda row: text(100 * row["violated"], 1),
+        "radius too large by": lambda row: text(row["excess"], 3),
+        "label without a majority (%)": lambda row: text(100 * row["minority"], 1),
     }
-    return table(columns, rows)
+    return table(columns, rows, words=1)
 
 
 def _of_other_seeds(own: Evidence, evidence: list[Evidence]) -> NDArray[np.int64]:

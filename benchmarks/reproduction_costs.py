@@ -1,4 +1,4 @@
-"""When has a surrogate paid off? Tables of docs/reproduction.md, from the published results."""
+"""When has a surrogate paid off? Tables of docs/reproduction, from the published results."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ from published import (
     table,
     text,
 )
+from reproduction_names import entry_name, plain
 from rrise.evaluation.measure import costs
 from rrise.evaluation.measure.equal_monte_carlo import Rivals
 from rrise.evaluation.measure.evidence import Evidence
@@ -46,12 +47,12 @@ def break_evens(results: Results) -> str:
         return lambda row: text(own[protocol]["mean"]["break_even"].get(row["against"]), 0)
 
     columns: Columns = {
-        "against": lambda row: row["against"],
-        "everything counted, per example": ours("held-out"),
-        "counted as the paper does": ours("paper"),
-        "the paper's": lambda row: text(results.paper("main_compute", RRISE, row["metric"]), 0),
+        "compared with": lambda row: plain(*row["against"].rsplit(" ", 1)),
+        "all costs counted": ours("held-out"),
+        "counted as in the paper": ours("paper"),
+        "paper": lambda row: text(results.paper("main_compute", RRISE, row["metric"]), 0),
     }
-    return table(columns, rows)
+    return table(columns, rows, words=1)
 
 
 def cheapest(results: Results) -> str:
@@ -63,17 +64,17 @@ def cheapest(results: Results) -> str:
         rows += [{**option, "lost": best["accuracy"] - option["accuracy"]} for option in (best, alike, good)]
     columns: Columns = {
         "score": lambda row: row["score"],
-        "votes per training input": lambda row: f"{row['targets']:,}",
-        "votes per calibration input": lambda row: f"{row['calibration']:,}",
+        "votes per training image": lambda row: f"{row['targets']:,}",
+        "votes per calibration image": lambda row: f"{row['calibration']:,}",
         "CertAcc@0 (%)": lambda row: text(100 * row["accuracy"]),
-        "lost (points)": lambda row: text(100 * row["lost"]),
+        "CertAcc@0 lost (points)": lambda row: text(100 * row["lost"]),
         "average certified radius": lambda row: text(row["radius"], 3),
-        "offline passes": lambda row: f"{row['offline']:,}",
-        "break-even against 10,000 passes": lambda row: f"{row['break_even']:,}",
-        "paper's": lambda _: text(paper, 0),
+        "passes before the first query": lambda row: f"{row['offline']:,}",
+        "break-even (queries)": lambda row: f"{row['break_even']:,}",
+        "paper: break-even (queries)": lambda _: text(paper, 0),
         "times earlier": lambda row: text(paper / row["break_even"], 0),
     }
-    return table(columns, rows)
+    return table(columns, rows, words=1)
 
 
 def _choices(evidence: Evidence, score: str) -> tuple[Entry, Entry, Entry]:
@@ -112,7 +113,7 @@ def equal_quality(results: Results) -> str:
         ("trainhead_initbase", "trainall_initbase"), LEVELS, ("additive", "probit")
     ):
         (entry,) = results.entries(variant=f"{family}_n{budget}", failure=level, score=score)
-        rows.append({**entry, "name": f"`{entry['variant']}`"})
+        rows.append({**entry, "name": entry_name(entry)})
     evidence = results.evidence[0].held_out()
     rivals = Rivals(evidence.reference, evidence.labels, evidence.about["sigma"])
     for score in ("additive", "probit"):
@@ -125,10 +126,10 @@ def equal_quality(results: Results) -> str:
             "rival_passes": rival.passes,
             "rival_break_even": costs.break_even(option["offline"], Fraction(1), Fraction(rival.passes)),
         }
-        words = f"`{HEAD}{option['targets']}`, {option['calibration']:,} votes per calibration input"
+        votes = f"{option['targets']} per training image, {option['calibration']:,} per calibration image"
         rows.append(
             {
-                **{"name": words, "failure": MAIN_LEVEL, "score": score, "runs": 1},
+                **{"name": f"RRISE `head`, votes: {votes}", "failure": MAIN_LEVEL, "score": score, "runs": 1},
                 **{"mean": mean, "std": dict.fromkeys(mean)},
             }
         )
@@ -142,7 +143,7 @@ def equal_quality(results: Results) -> str:
         "Monte Carlo: passes per query": _passes,
         "break-even (queries)": column("rival_break_even", digits=0),
     }
-    return table(columns, rows)
+    return table(columns, rows, words=4)
 
 
 def _passes(row: Entry) -> str:

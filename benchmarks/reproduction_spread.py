@@ -30,4 +30,4 @@ def spread(evidence: Evidence, budget: int, level: str, score: str) -> str:
     accuracy, average = np.std(found, axis=0, ddof=1)
     words = f"{100 * accuracy:.1f} / {average:.3f}"
     certifies = np.mean([one > 0 for one, _ in found])
-    return words if certifies == 1 else f"{words} ({100 * certifies:.0f} % certify)"
+    return words if certifies == 1 else f"{words} ({100 * certifies:.0f} % of draws certify)"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import itertools
 import re
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,12 @@ from rrise.deployment.service.settings import ServiceSettings
 from rrise.settings import Declared, declared
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "benchmarks").rglob("*.md"),
+    ROOT / "results" / "README.md",
+]
 
 
 def script(path: Path) -> ModuleType:
@@ -41,9 +47,26 @@ def test_the_readmes_table_is_the_measured_one() -> None:
         assert number in measured
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def anchors_in(document: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a document."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+?)\s*$", text, flags=re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        repeats = (f"{anchor}-{number}" for number in itertools.count(1))
+        found.add(next(one for one in itertools.chain([anchor], repeats) if one not in found))
+    return found
+
+
+def test_anchors_are_those_of_headings(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("# What, why?\n## `head`: 10,000 votes\n```sh\n# no heading\n```\n## What, why?\n")
+    assert anchors_in(document) == {"what-why", "head-10000-votes", "what-why-1"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", document.read_text()):
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
         if not target.startswith("http"):
             assert (document.parent / target.split("#")[0]).exists(), target
 
@@ -76,3 +99,7 @@ def test_every_setting_says_what_it_is_for_in_a_short_sentence(name: str, part: 
     assert re.fullmatch(r"[A-Z].*\.", part.setting.help)
     assert len(part.setting.help.split()) <= 25
     assert "|" not in part.setting.help
+            name, _, anchor = target.partition("#")
+            path = document.parent / name if name else document
+            assert path.exists(), target
+            assert not anchor or anchor in anchors_in(path), target

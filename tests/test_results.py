@@ -1,4 +1,4 @@
-"""The results in the repository are what their evidence gives, and the page about them says what they say."""
+"""The results in the repository are what their evidence gives, and the pages about them say the same."""
 
 import json
 import math
@@ -17,6 +17,7 @@ from rrise.evaluation.tables.paper import paper_numbers
 from rrise.runs.published_results import rebuild
 
 ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "reproduction"
 PUBLISHED = sorted({path.parent.parent for path in (ROOT / "results").glob(f"*/*/{EVIDENCE}")})
 
 
@@ -77,7 +78,7 @@ def test_a_figure_with_another_bar_differs(tmp_path: Path) -> None:
     assert pixels_that_differ(tmp_path / "changed.png", kept) > 0.0005
 
 
-def test_the_page_about_them_is_up_to_date() -> None:
+def test_the_pages_about_them_are_up_to_date() -> None:
     script = ROOT / "benchmarks" / "reproduction.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -92,17 +93,17 @@ def numbers_in(value: Any) -> set[int]:
     return {round(value)} if isinstance(value, int | float) else set()
 
 
-def test_large_numbers_in_the_words_of_the_page_are_in_its_tables_or_in_the_results() -> None:
-    page = (ROOT / "docs" / "reproduction.md").read_text()
+def test_large_numbers_in_the_words_of_the_pages_are_in_their_tables_or_in_the_results() -> None:
+    pages = "".join(path.read_text() for path in sorted(PAGES.glob("*.md")))
     made = r"<!-- table: .*?<!-- end -->"
-    words = re.sub(made, "", page, flags=re.DOTALL)
+    words = re.sub(made, "", pages, flags=re.DOTALL)
     large = r"\d{1,3}(?:,\d{3})+"
     told = {int(text.replace(",", "")) for text in re.findall(large, words)}
-    in_tables = re.findall(large, "".join(re.findall(made, page, flags=re.DOTALL)))
+    in_tables = re.findall(large, "".join(re.findall(made, pages, flags=re.DOTALL)))
     known = {int(text.replace(",", "")) for text in in_tables}
     known |= {round(number.mean) for number in paper_numbers().values() if number.mean is not None}
     for results in PUBLISHED:
         known |= numbers_in(json.loads((results / "metrics.json").read_text()))
-    settings = {1_000, 5_000, 9_000, 10_000, 20_000, 49_000, 50_000, 55_000, 60_000}
+    settings = {1_000, 5_000, 9_000, 10_000, 20_000, 45_000, 49_000, 50_000, 55_000, 60_000}
     assert len(told - settings) > 20
     assert told - settings <= known
