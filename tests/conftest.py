@@ -11,6 +11,7 @@ import torch
 
 import rrise
 from rrise.certifiers.surrogate import Certifier
+from rrise.votes import tuning
 from tests.browsing import running_browser
 from tests.closed_forms import HalfSpace
 
@@ -21,6 +22,15 @@ hypothesis.settings.load_profile("rrise")
 @pytest.fixture(autouse=True)
 def _same_random_weights_every_time() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _batch_sizes_are_tried_out_briefly() -> Iterator[None]:
+    """Votes do not depend on the batch size (`test_votes_do_not_depend_on_the_batch_size`)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "_TRIAL", 0.02)
+        patch.setattr(tuning, "_LONG_TRIAL", 0.2)
+        yield
 
 
 @pytest.fixture(scope="module")
