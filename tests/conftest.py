@@ -61,6 +61,25 @@ def certifier(half_space: HalfSpace, uniform: np.ndarray) -> Certifier:
     return rrise.calibrate(surrogate, uniform[300:500], held_out, sigma=0.25, failure=0.1)
 
 
+@pytest.fixture
+def figures_left_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save blank figures, for tests that are about other things: drawing takes half of a quick evaluation.
+
+    `quick_demo`, which is made before, has its figures.
+    """
+    from PIL import Image
+
+    from rrise.evaluation.figures.drawing import Drawing
+
+    def blank(_: Drawing, buffer: Any, **settings: Any) -> None:
+        if settings["format"] == "svg":
+            buffer.write('<svg viewBox="0 0 4 3"></svg>')
+        else:
+            Image.new("RGB", (4, 3)).save(buffer, "PNG")
+
+    monkeypatch.setattr(Drawing, "_save", blank)
+
+
 @pytest.fixture(scope="session")
 def quick_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the demo on a smaller setting."""

@@ -1,7 +1,8 @@
 """Which files all published results were last rebuilt with: `python -m tests.rebuilding` writes it down.
 
-Rebuilding all of them takes minutes, so that `make test` rebuilds the smallest and checks that nothing on which
-the others depend has changed since all were rebuilt. `make results-check` rebuilds them all and calls this.
+Rebuilding all of them takes minutes, so that `make test` rebuilds the smallest and checks that nothing on
+which the others depend has changed since all were rebuilt. `make results-check` rebuilds them all and calls
+this.
 """
 
 import hashlib
