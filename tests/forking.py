@@ -1,4 +1,4 @@
-"""Processes that find torch loaded: starting Python with torch anew takes two seconds and more of CPU time."""
+"""Processes that find torch loaded: starting Python with torch anew takes seconds of CPU time."""
 
 import multiprocessing
 from collections.abc import Callable
