@@ -43,7 +43,7 @@ test: $(VENV)/.installed-dev
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy
 	@echo "==> pytest"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile --durations=10 $(PYTEST)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal --durations=10 $(PYTEST)
 
 test-all: PYTEST = -m 'slow or not slow'
 test-all: test
