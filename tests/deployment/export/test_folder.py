@@ -63,7 +63,7 @@ def test_says_what_it_is(folders: Path, made: Calibrated) -> None:
     assert manifest["calibration"]["size"] == 72
     assert manifest["opset"] >= 18
     assert manifest["guarantee"]["failure"] == "0.1"
-    assert manifest["guarantee"]["numbers"]["form"] == "onnxruntime-int8"
+    assert manifest["guarantee"]["facts"]["form"]["numbers"] == "int8"
     card = (folders / "int8" / "README.md").read_text()
     assert "onnxruntime as int8" in card
     assert made.certifier.guarantee.words.promise in card
