@@ -31,14 +31,16 @@ def format_up(value: float, decimals: int = 4) -> str:
 def round_down(values: ArrayLike, decimals: int = 6) -> NDArray[np.float64]:
     """Return the largest multiples of `10 ** -decimals` that, as floats, do not exceed the values.
 
+    Rounding twice changes nothing more.
+
     >>> round_down([0.29999999, 0.3, 0.0], decimals=1).tolist()
     [0.2, 0.3, 0.0]
     """
     exact = np.asarray(values, dtype=np.float64)
     scale = 10.0**decimals
     steps = np.floor(exact * scale)
-    rounded = steps / scale
-    return np.asarray(np.where(rounded > exact, (steps - 1) / scale, rounded))[()]
+    below, rounded, above = (steps - 1) / scale, steps / scale, (steps + 1) / scale
+    return np.asarray(np.where(rounded > exact, below, np.where(above <= exact, above, rounded)))[()]
 
 
 def float32_below(values: ArrayLike) -> NDArray[np.float32]:

@@ -76,7 +76,7 @@ def train_surrogate(
         SettingError: a setting is unknown or cannot work.
 
     Example:
-        >>> import rrise
+        >>> import numpy as np, rrise
         >>> base, inputs = nn.Linear(4, 3), np.random.default_rng(0).random((200, 4))
         >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
         >>> train_surrogate(base, inputs, votes, epochs=5).history.selected_epoch > 0

@@ -5,13 +5,14 @@ import pytest
 from scipy import stats
 
 from rrise.deployment.export.bound_table import BOUND_STEP, MARGIN, RADIUS_STEP, BoundTable
-from rrise.statistics import Calibration
+from rrise.statistics import Calibration, score_by_name
+from rrise.votes.noise import Gaussian
 
 ROUNDING = 2e-7
 
 
 def calibration(score: str, offset: float, n: int) -> Calibration:
-    return Calibration(score, offset, 95, 100, n, Fraction(1, 1000), Fraction(49, 1000))
+    return Calibration(score_by_name(score), offset, 95, 100, n, Fraction(1, 1000), Fraction(49, 1000))
 
 
 def exact(score: str, offset: float, n: int, sigma: float, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +45,7 @@ def probabilities(table: BoundTable) -> np.ndarray:
 def test_is_never_above_the_exact_bound_and_radius_and_hardly_below(
     score: str, offset: float, n: int, sigma: float
 ) -> None:
-    table = BoundTable.of(calibration(score, offset, n), sigma)
+    table = BoundTable.of(calibration(score, offset, n), Gaussian(sigma))
     q = probabilities(table)
     bound, radius = table.look_up(q)
     exact_bound, exact_radius = exact(score, offset, n, sigma, q)
@@ -56,13 +57,13 @@ def test_is_never_above_the_exact_bound_and_radius_and_hardly_below(
 
 
 def test_a_radius_and_a_bound_above_one_half_come_together() -> None:
-    table = BoundTable.of(calibration("probit", 0.4, 1000), 0.25)
+    table = BoundTable.of(calibration("probit", 0.4, 1000), Gaussian(0.25))
     bound, radius = table.look_up(probabilities(table))
     np.testing.assert_array_equal(radius > 0, bound > 0.5)
 
 
 def test_nan_gives_nothing_and_more_than_one_counts_as_one() -> None:
-    table = BoundTable.of(calibration("probit", 0.1, 1000), 0.25)
+    table = BoundTable.of(calibration("probit", 0.1, 1000), Gaussian(0.25))
     bound, radius = table.look_up(np.array([np.nan, -1.0, 1.0, 1.0000001], dtype=np.float32))
     assert bound[:2].tolist() == radius[:2].tolist() == [0, 0]
     assert radius[2] == radius[3] > 0
@@ -70,7 +71,7 @@ def test_nan_gives_nothing_and_more_than_one_counts_as_one() -> None:
 
 @pytest.mark.parametrize(("score", "offset"), [("additive", 0.6), ("probit", 9.0), ("probit", 30.0)])
 def test_an_offset_that_certifies_nothing_gives_no_radius(score: str, offset: float) -> None:
-    table = BoundTable.of(calibration(score, offset, 1000), 0.25)
+    table = BoundTable.of(calibration(score, offset, 1000), Gaussian(0.25))
     bound, radius = table.look_up(np.linspace(0, 1, 1001, dtype=np.float32))
     assert not radius.any()
     assert bound.max() <= 0.5

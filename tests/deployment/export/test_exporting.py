@@ -62,7 +62,7 @@ def check_parity(made: Calibrated, exported: ExportedCertifier) -> None:
 def test_fp32_gives_torchs_certificates(made: Calibrated, exported: ExportedCertifier) -> None:
     check_parity(made, exported)
     assert exported.runtime == "onnxruntime-fp32"
-    assert (exported.input_shape, exported.input_range) == (SHAPE, (0.0, 1.0))
+    assert (exported.input_shape, exported.smoothing.input_range) == (SHAPE, (0.0, 1.0))
     assert exported.class_names == made.certifier.class_names
 
 
@@ -193,7 +193,7 @@ def of_other(made: Calibrated, **changes: object) -> Votes:
         (lambda m: (m.images, np.array(m.votes)[:, :9]), "expected votes over 10 classes"),
         (lambda m: (m.images[:, 0], m.votes), "expected inputs of shape"),
         (lambda m: (m.images + 1, m.votes), r"expected inputs in \[0, 1\]"),
-        (lambda m: (m.images, of_other(m, sigma=0.5)), "sigma 0.25 here, 0.5 there"),
+        (lambda m: (m.images, of_other(m, noise=rrise.Gaussian(0.5))), "sigma 0.25 here, 0.5 there"),
         (lambda m: (m.images, of_other(m, base="1" * 64)), "base classifier 000000000000 here"),
         (lambda m: (m.images, of_other(m, precision="bfloat16")), "precision float32 here, bfloat16 there"),
     ],

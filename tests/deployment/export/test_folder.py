@@ -138,7 +138,7 @@ def test_an_edited_manifest_is_refused_even_with_a_new_checksum(
 def test_a_graph_with_another_calibration_inside_is_refused(saved: Path, made: Calibrated) -> None:
     loaded = load_deployed(saved)
     surrogate = surrogate_graph(made.certifier.network, torch.from_numpy(made.images[:3]))
-    table = BoundTable.of(loaded.calibration, 5 * 0.25)
+    table = BoundTable.of(loaded.calibration, rrise.Gaussian(5 * 0.25))
     forged = with_certificates(surrogate, (0.0, 1.0), table, loaded.export.identity)
     (saved / "certifier.onnx").write_bytes(forged.SerializeToString())
     sign(saved)

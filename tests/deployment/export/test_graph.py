@@ -16,10 +16,12 @@ from rrise.deployment.export.bound_table import BoundTable
 from rrise.deployment.export.graph import surrogate_graph, with_certificates
 from rrise.deployment.export.runtimes import ONNX_RUNTIME, OPENVINO, Form, Runner, open_model
 from rrise.statistics import Calibration
+from rrise.statistics.scores import PROBIT
+from rrise.votes.noise import Gaussian
 
 SIGMA = 0.5
-CALIBRATION = Calibration("probit", 0.3, 95, 100, 10_000, Fraction(1, 1000), Fraction(49, 1000))
-RUNTIMES = [ONNX_RUNTIME, OPENVINO]
+CALIBRATION = Calibration(PROBIT, 0.3, 95, 100, 10_000, Fraction(1, 1000), Fraction(49, 1000))
+RUNTIMES = [ONNX_RUNTIME.name, OPENVINO.name]
 
 
 class Ramp(nn.Module):
@@ -42,7 +44,7 @@ RAMP = Ramp()
 @functools.cache
 def opened(network: nn.Module, runtime: str, input_range: tuple[float, float] | None = (0.0, 1.0)) -> Runner:
     pytest.importorskip(runtime)
-    table = BoundTable.of(CALIBRATION, SIGMA)
+    table = BoundTable.of(CALIBRATION, Gaussian(SIGMA))
     model = with_certificates(surrogate_graph(network, torch.rand(3, 2)), input_range, table)
     return open_model(Form(runtime, "fp32"), model.SerializeToString())
 
@@ -62,7 +64,7 @@ def test_certificates_follow_from_the_probabilities_and_are_never_above_the_exac
     assert (found["radius"] <= np.where(probit > 0, SIGMA * probit, 0)).all()
     assert (SIGMA * probit - found["radius"])[found["issued"]].max() < 2.1e-5
     np.testing.assert_array_equal(found["issued"], probit > 2e-5 / SIGMA)
-    bound, radius = BoundTable.of(CALIBRATION, SIGMA).look_up(found["probabilities"].max(axis=1))
+    bound, radius = BoundTable.of(CALIBRATION, Gaussian(SIGMA)).look_up(found["probabilities"].max(axis=1))
     np.testing.assert_array_equal(found["lower_bound"], bound)
     np.testing.assert_array_equal(found["radius"], radius)
     assert 0.1 < found["issued"].mean() < 1
@@ -104,6 +106,6 @@ def test_a_network_in_double_precision_takes_single_inputs() -> None:
     torch.manual_seed(0)
     network = nn.Linear(2, 3).double().eval()
     inputs = torch.rand(5, 2)
-    found = opened(network, ONNX_RUNTIME).run(inputs.numpy())
+    found = opened(network, ONNX_RUNTIME.name).run(inputs.numpy())
     expected = network(inputs.double()).softmax(dim=1).detach().numpy()
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-7)

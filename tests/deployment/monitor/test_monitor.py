@@ -297,7 +297,7 @@ def test_refuses_a_database_of_another_certifier_rate_or_kind(
     path = tmp_path / "m.db"
     Monitor(watched, path).close()
     with pytest.raises(rrise.RriseError, match="database of another monitor: its votes is 100, and here"):
-        Monitor(SurrogateCertifier(certifier), path)
+        Monitor(certifier, path)
     with pytest.raises(rrise.RriseError, match=r"false_alarm_rate is 0\.01, and here it is 0\.05"):
         Monitor(watched, path, rate=0.05)
     (tmp_path / "text.db").write_text("this is text, and rather a lot of it " * 50)
@@ -316,10 +316,10 @@ def test_refuses_another_surrogate_with_the_same_guarantee(
     watched: SurrogateCertifier, tmp_path: Path
 ) -> None:
     Monitor(watched, tmp_path / "m.db").close()
-    other = SurrogateCertifier(watched._certifier)
-    top = other.evidence.top_probability.copy()
+    top = watched.evidence.top_probability.copy()
     top[0] = np.nextafter(top[0], 0)
-    other.evidence = dataclasses.replace(other.evidence, top_probability=top)
+    evidence = dataclasses.replace(watched.evidence, top_probability=top)
+    other = dataclasses.replace(watched, evidence=evidence)
     with pytest.raises(rrise.RriseError, match="its certifier is"):
         Monitor(other, tmp_path / "m.db")
 

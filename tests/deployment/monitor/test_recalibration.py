@@ -13,6 +13,8 @@ import torch
 from typer.testing import CliRunner
 
 import rrise
+from rrise.certifiers import guarantee_words
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.app import app
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.exporting import export_certifier
@@ -28,7 +30,6 @@ from rrise.deployment.monitor.recalibration import (
 from rrise.deployment.monitor.subject import about, certifier_identity
 from rrise.statistics import fit_calibration
 from tests.closed_forms import HalfSpace
-from tests.deployment.monitor.watched_certifier import SurrogateCertifier
 
 
 def shifted(number: int, seed: int) -> np.ndarray:
@@ -58,7 +59,7 @@ def audited(
 ) -> Path:
     """The database of a monitor that audited 300 shifted queries."""
     database = tmp_path_factory.mktemp("monitor") / "monitor.db"
-    watched, inputs = SurrogateCertifier(flattering), shifted(300, 1)
+    watched, inputs = flattering, shifted(300, 1)
     with Monitor(watched, database, base=half_space, fraction=1.0, max_waiting=300) as monitor:
         monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
@@ -99,7 +100,7 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
 ) -> None:
     database, folder = tmp_path / "monitor.db", tmp_path / "certifier"
     certifier.save(folder)
-    watched, inputs = SurrogateCertifier(certifier), shifted(60, 3)
+    watched, inputs = certifier, shifted(60, 3)
     with Monitor(watched, database, base=half_space, fraction=1.0) as monitor:
         monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
@@ -177,7 +178,7 @@ def test_repeats_of_a_few_inputs_are_not_many_calibration_inputs(
     certifier: rrise.Certifier, half_space: HalfSpace, tmp_path: Path
 ) -> None:
     """A probe that sends one image all day must not calibrate anything."""
-    watched, inputs = SurrogateCertifier(certifier), np.repeat(shifted(9, 5), 10, axis=0)
+    watched, inputs = certifier, np.repeat(shifted(9, 5), 10, axis=0)
     with Monitor(watched, tmp_path / "monitor.db", base=half_space, fraction=1.0) as monitor:
         monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
@@ -237,12 +238,14 @@ def test_an_exported_certifier_is_recalibrated_in_its_own_form(
     assert not (tmp_path / "other").exists()
 
 
-def test_other_words_of_the_same_promise_are_the_same_certifier(certifier: rrise.Certifier) -> None:
+def test_other_words_of_the_same_promise_are_the_same_certifier(
+    certifier: SurrogateCertifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An upgrade that says it better must not make a monitor forget its alarm."""
-    reworded = dataclasses.replace(certifier.guarantee, promise="The same in other words.")
-    assert certifier_identity(dataclasses.replace(certifier, guarantee=reworded)) == certifier_identity(
-        certifier
-    )
+    identity, words = certifier_identity(certifier), certifier.guarantee.words
+    monkeypatch.setattr(guarantee_words, "WRONG", "the same in other words, {norm}")
+    assert certifier.guarantee.words != words
+    assert certifier_identity(certifier) == identity
 
 
 def test_a_recalibrated_certifier_is_not_exported_with_the_inputs_of_its_run(

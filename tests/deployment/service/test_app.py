@@ -251,7 +251,7 @@ def test_samples_are_served_by_their_names_only(images_certifier: SurrogateCerti
     (folder / "array.npy").write_bytes(npy(IMAGES[0]))
     (tmp_path / "secret.png").write_bytes(b"secret")
     deployed = images_certifier
-    samples = read_samples(folder, deployed.input_shape, deployed.input_range)
+    samples = read_samples(folder, deployed.input_shape, deployed.smoothing.input_range)
     with TestClient(create_app(deployed, samples=samples)) as client:
         assert client.get("/v1/certifier").json()["samples"] == ["one.png", "two.jpg"]
         answer = client.get("/v1/samples/one.png")
@@ -260,7 +260,7 @@ def test_samples_are_served_by_their_names_only(images_certifier: SurrogateCerti
             assert client.get(f"/v1/samples/{name}").status_code == 404
     (folder / "wrong.png").write_bytes(png(np.zeros((1, 4, 4))))
     with pytest.raises(InputError, match=r"wrong.png: expected an image of 8 x 8"):
-        read_samples(folder, deployed.input_shape, deployed.input_range)
+        read_samples(folder, deployed.input_shape, deployed.smoothing.input_range)
 
 
 def test_another_base_classifier_is_refused_at_start(
@@ -268,7 +268,7 @@ def test_another_base_classifier_is_refused_at_start(
 ) -> None:
     certifier, base = image_certifier
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
-    with pytest.raises(MismatchError, match="calibrated for the base classifier"):
+    with pytest.raises(MismatchError, match="made for the base classifier"):
         create_app(certifier, base=other)
     assert create_app(certifier, base=base).state.service.verifier is not None
     assert not any(part.training for part in base.modules())

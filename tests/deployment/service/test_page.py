@@ -70,7 +70,7 @@ def site(
     (folder / "0-sure.png").write_bytes(png(IMAGES[0]))
     (folder / "1-unsure.png").write_bytes(png(GREY))
     deployed, monitor = certifier, FakeMonitor()
-    samples = read_samples(folder, deployed.input_shape, deployed.input_range)
+    samples = read_samples(folder, deployed.input_shape, deployed.smoothing.input_range)
     with served(create_app(deployed, base=base, monitor=monitor, samples=samples)) as address:
         yield address, monitor
 

@@ -168,7 +168,7 @@ def test_an_error_of_the_base_classifier_ends_the_stream_with_a_sentence(image_c
     certifier, base = image_certifier
     app = create_app(certifier, base=base)
     with TestClient(app) as client:
-        app.state.service.verifier._monte_carlo.base = _Failing(base)
+        app.state.service.verifier._voting.base = _Failing(base)
         found = verified(client, png(IMAGES[0]), query="?votes=500")
     assert found[-1][0] == "error"
     assert "NaN" in found[-1][1]["error"]
@@ -255,7 +255,7 @@ def test_after_an_alarm_the_policy_holds(image_certifier: Made, policy: str) -> 
         assert after["certificates"][0]["guarantee"] != certifier.guarantee.id
         drawn = Sequential(1000, failure="0.1").bind_like(base, certifier).certify(IMAGES)
         assert [found["label"] for found in after["certificates"]] == drawn.label.tolist()
-        assert [found["radius"] for found in after["certificates"]] == pytest.approx(drawn.radius, abs=0.1)
+        assert [found["radius"] for found in after["certificates"]] == pytest.approx(drawn.radius, abs=0.25)
 
 
 def test_falling_back_to_monte_carlo_needs_the_base_classifier(image_certifier: Made) -> None:
