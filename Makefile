@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all format docs bench picture clean
+.PHONY: help demo test test-all results-check format docs bench picture clean
 
 help:
 	@echo "make demo      set up .venv and run the whole pipeline on a small real dataset (minutes)"
 	@echo "make test      set up .venv and run the linter, the type checker and the tests"
 	@echo "make test-all  the same with the slow tests"
+	@echo "make results-check  rebuild all of results/ from its evidence, after a change of what computes it"
 	@echo "make format    let ruff format and fix the code"
 	@echo "make docs      fill the tables of settings, methods and metrics in the documents"
 	@echo "make bench     measure, and rewrite the committed tables in benchmarks/results"
@@ -43,10 +44,15 @@ test: $(VENV)/.installed-dev
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy
 	@echo "==> pytest"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=loadfile $(PYTEST)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal --durations=10 $(PYTEST)
 
 test-all: PYTEST = -m 'slow or not slow'
 test-all: test
+
+results-check: $(VENV)/.installed-dev
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal \
+		-m 'slow or not slow' -k results_are_what_their_evidence_gives tests/test_results.py
+	@$(BIN)/python -m tests.rebuilding
 
 format: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --fix .

@@ -23,16 +23,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
-from rrise.deployment.service.deployed import Answers
 
 import rrise
 from machine import best_of, hardware
+from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import surrogate_guarantee
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.export.calibration_data import CalibrationData, calibration_data
 from rrise.deployment.export.exporting import export_certifier
-from rrise.deployment.export.runtimes import Form, open_model
-from rrise.deployment.loading import TorchCertifier, load_deployed
+from rrise.deployment.export.runtimes import RUNTIMES, Form, open_model
+from rrise.deployment.loading import load_deployed
 from rrise.models.evaluating import evaluating
 from rrise.models.folder import load_model
 from rrise.models.inference import top_prediction
@@ -57,7 +57,7 @@ class Contender:
 
     name: str
     bare: Act
-    certify: Callable[[np.ndarray], Answers]
+    certify: Callable[[np.ndarray], Certificates]
 
 
 def progress(what: str) -> None:
@@ -69,7 +69,7 @@ def in_torch(name: str, certifier: SurrogateCertifier) -> Contender:
         with evaluating(certifier.network):
             return certifier.network(torch.from_numpy(inputs)).numpy()
 
-    return Contender(name, bare, TorchCertifier(certifier).answer)
+    return Contender(name, bare, certifier.certify)
 
 
 def compiled(certifier: SurrogateCertifier, data: CalibrationData) -> SurrogateCertifier:
@@ -88,7 +88,7 @@ def compiled(certifier: SurrogateCertifier, data: CalibrationData) -> SurrogateC
 
 
 def in_runtime(
-    certifier: SurrogateCertifier, data: CalibrationData, folder: Path, *, int8: bool, openvino: bool
+    certifier: SurrogateCertifier, data: CalibrationData, folder: Path, *, int8: bool, runtime: str
 ) -> Contender:
     """Export, and open the same graph a second time up to its logits."""
     progress(f"exporting: {folder.name}")
@@ -98,7 +98,7 @@ def in_runtime(
         data.votes,
         folder,
         int8=int8,
-        openvino=openvino,
+        runtime=runtime,
         range_inputs=data.range_inputs,
         allow_seen=True,
     )
@@ -106,11 +106,11 @@ def in_runtime(
     del model.graph.output[:]
     logits = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", None])
     model.graph.output.append(logits)
-    form = Form("openvino" if openvino else "onnxruntime", "int8" if int8 else "fp32")
+    form = Form(runtime, "int8" if int8 else "fp32")
     threads = torch.get_num_threads()
     bare = open_model(form, model.SerializeToString(), threads=threads)
     found = load_deployed(folder, threads=threads)
-    return Contender(found.runtime, bare.run, found.answer)
+    return Contender(found.runtime, bare.run, found.certify)
 
 
 def timed(contenders: list[Contender], inputs: np.ndarray) -> dict[str, dict[str, float]]:
@@ -156,11 +156,11 @@ def monte_carlo(run: Path, certifier: SurrogateCertifier, inputs: np.ndarray, tr
     votes = rrise.read_votes(run / "votes" / "test", n)[rows]
     selection = rrise.read_votes(run / "votes" / "test-selection")[rows]
     level = level_text(certifier.calibration.failure)
-    found = rrise.monte_carlo_certificates(votes, selection, alpha=level)
-    method = rrise.MonteCarlo(TIMED_VOTES, alpha=level)
+    found = rrise.monte_carlo_certificates(votes, selection, failure=level)
+    method = rrise.MonteCarlo(TIMED_VOTES, failure=level)
     base, smoothing = load_model(run / "base"), certifier.smoothing
     how = {"sigma": smoothing.sigma, "precision": smoothing.precision, "selection_votes": SELECTION}
-    seconds = best_of(2, lambda: method.certify_inputs(base, inputs[:1], batch_size=BATCH, **how))
+    seconds = best_of(2, lambda: method.bind(base, batch_size=BATCH, **how).certify(inputs[:1]))
     per_input = seconds * (n + SELECTION) / (TIMED_VOTES + SELECTION)
     return {
         "form": f"Monte Carlo, n={n:,}",
@@ -176,10 +176,10 @@ def contenders_of(
     found = [in_torch(EAGER, certifier)]
     if compile_too:
         found.append(in_torch("torch, compiled", compiled(certifier, data)))
-    for openvino in (False, *([True] if find_spec("openvino") else [])):
+    for runtime in filter(find_spec, RUNTIMES):
         for int8 in (False, True):
-            name = f"{'openvino' if openvino else 'onnx'}-{int8}"
-            found.append(in_runtime(certifier, data, scratch / name, int8=int8, openvino=openvino))
+            name = f"{runtime}-{int8}"
+            found.append(in_runtime(certifier, data, scratch / name, int8=int8, runtime=runtime))
     return found
 
 

@@ -11,6 +11,7 @@ import torch
 
 import rrise
 from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.votes import tuning
 from tests.browsing import running_browser
 from tests.closed_forms import HalfSpace
 
@@ -21,6 +22,15 @@ hypothesis.settings.load_profile("rrise")
 @pytest.fixture(autouse=True)
 def _same_random_weights_every_time() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _batch_sizes_are_tried_out_briefly() -> Iterator[None]:
+    """Votes do not depend on the batch size (`test_votes_do_not_depend_on_the_batch_size`)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "_TRIAL", 0.02)
+        patch.setattr(tuning, "_LONG_TRIAL", 0.2)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +59,25 @@ def certifier(half_space: HalfSpace, uniform: np.ndarray) -> SurrogateCertifier:
         half_space, uniform[:300], votes, epochs=30, learning_rate=0.05, batch_size=64
     )
     return rrise.calibrate(surrogate, uniform[300:500], held_out, sigma=0.25, failure=0.1)
+
+
+@pytest.fixture
+def figures_left_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save blank figures, for tests that are about other things: drawing takes half of a quick evaluation.
+
+    `quick_demo`, which is made before, has its figures.
+    """
+    from PIL import Image
+
+    from rrise.evaluation.figures.drawing import Drawing
+
+    def blank(_: Drawing, buffer: Any, **settings: Any) -> None:
+        if settings["format"] == "svg":
+            buffer.write('<svg viewBox="0 0 4 3"></svg>')
+        else:
+            Image.new("RGB", (4, 3)).save(buffer, "PNG")
+
+    monkeypatch.setattr(Drawing, "_save", blank)
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -46,7 +48,7 @@ def wrong(certificates: Certificates, probabilities: list[float]) -> float:
 def test_every_input_is_treated_as_the_paper_says(n: int, tolerance: float, alpha: float) -> None:
     mixtures = [[p, (1 - p) * 0.7, (1 - p) * 0.3] for p in np.linspace(0.3, 1, 60)]
     stored = votes_of(mixtures, n)
-    certificates = EarlyStopping(n, tolerance, alpha).certify(stored)
+    certificates = EarlyStopping(n, tolerance, alpha).certify_votes(stored)
     expected = [one_input(answers, n, tolerance, alpha) for answers in stored.answers]
     label, bound, passes = (np.array(values) for values in zip(*expected, strict=True))
     np.testing.assert_array_equal(certificates.label, label)
@@ -58,7 +60,7 @@ def test_every_input_is_treated_as_the_paper_says(n: int, tolerance: float, alph
 
 def test_inputs_that_have_stopped_are_not_asked_for_more() -> None:
     votes = DrawnVotes([0.7, 0.2, 0.1], 500, 1000)
-    certificates = EarlyStopping(1000, 0.05, 0.1).certify(votes)
+    certificates = EarlyStopping(1000, 0.05, 0.1).certify_votes(votes)
     np.testing.assert_array_equal(votes.drawn, certificates.passes)
     assert certificates.mean_passes < 900
 
@@ -66,7 +68,7 @@ def test_inputs_that_have_stopped_are_not_asked_for_more() -> None:
 def test_an_input_without_a_radius_in_sight_stops_at_once_and_a_unanimous_one_goes_on() -> None:
     answers = np.zeros((2, 1000), dtype=np.uint8)
     answers[0, ::2] = 1
-    certificates = EarlyStopping(1000, 0.01, 0.001).certify(StoredVotes(answers, 2, SMOOTHING))
+    certificates = EarlyStopping(1000, 0.01, 0.001).certify_votes(StoredVotes(answers, 2, SMOOTHING))
     assert certificates.passes.tolist() == [100, 1000]
     assert certificates.issued.tolist() == [False, True]
     assert certificates.lower_bound[1] == pytest.approx(0.001 ** (1 / 1000))
@@ -86,17 +88,17 @@ def test_more_certificates_are_wrong_than_the_level_says(
 ) -> None:
     """The last is a setting of the paper. A valid method would be this far above with probability 0.001."""
     votes = DrawnVotes([p, 1 - p], trials, 10_000)
-    rate = wrong(EarlyStopping(10_000, tolerance, alpha).certify(votes), [p, 1 - p])
+    rate = wrong(EarlyStopping(10_000, tolerance, alpha).certify_votes(votes), [p, 1 - p])
     error = (alpha * (1 - alpha) / trials) ** 0.5
     assert alpha + 3 * error < rate < 20 * alpha
 
 
 def test_the_guarantee_says_that_it_is_none() -> None:
-    guarantee = EarlyStopping(500, 0.05, 0.25).certify(votes_of([[0.9, 0.1]], 500)).guarantee
-    for text in (guarantee.method, guarantee.promise, guarantee.not_promised[0]):
+    guarantee = EarlyStopping(500, 0.05, 0.25).certify_votes(votes_of([[0.9, 0.1]], 500)).guarantee
+    for text in (guarantee.words.promise, guarantee.words.not_promised[0]):
         assert "not valid under optional stopping" in text
-    assert (guarantee.failure, guarantee.level) == ("none", 0.0)
-    assert guarantee.numbers["nominal_failure"] == "0.25"
+    assert (guarantee.failure, guarantee.level) == (None, 0.0)
+    assert guarantee.nominal == Fraction(1, 4)
     assert "not valid" in EarlyStopping(500, 0.05, 0.25).name
 
 
@@ -112,11 +114,11 @@ def test_the_predicted_radius_is_close_to_the_one_that_comes() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ((9, 0.05, 0.001), "9 votes can never certify at alpha=0.001"),
+        ((9, 0.05, 0.001), "9 votes can never certify at failure=0.001"),
         ((100, 0.0, 0.001), "expected a tolerance strictly between 0 and 1, got 0.0"),
         ((100, float("nan"), 0.001), "expected a tolerance strictly between 0 and 1, got nan"),
         ((100.5, 0.05, 0.001), "expected a whole number for n, got 100.5"),
-        ((100, 0.05, 2), "expected alpha strictly between 0 and 1"),
+        ((100, 0.05, 2), "expected failure strictly between 0 and 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: tuple[int, float, float], sentence: str) -> None:
@@ -125,5 +127,5 @@ def test_settings_that_make_no_sense_are_refused(settings: tuple[int, float, flo
 
 
 def test_too_few_votes_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected at least 1000 votes of each input, and there are 500"):
-        EarlyStopping(1000, 0.05, 0.25).certify(votes_of([[0.9, 0.1]], 500))
+    with pytest.raises(ValueError, match="expected at least 1000 votes of each input, got 500"):
+        EarlyStopping(1000, 0.05, 0.25).certify_votes(votes_of([[0.9, 0.1]], 500))

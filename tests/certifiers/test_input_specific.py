@@ -46,7 +46,7 @@ def test_error_rate_stays_below_alpha(probabilities: tuple[float, ...], alpha: f
     """200,000 inputs each."""
     inputs = 200_000
     votes = DrawnVotes(probabilities, inputs, 1000)
-    certificates = InputSpecificBudget(1000, 0.05, alpha).certify(votes)
+    certificates = InputSpecificBudget(1000, 0.05, alpha).certify_votes(votes)
     wrong = certificates.issued & (certificates.lower_bound > np.array(probabilities)[certificates.label])
     assert wrong.mean() <= alpha + 4 * (alpha / inputs) ** 0.5
     np.testing.assert_array_equal(votes.drawn, certificates.passes)
@@ -68,7 +68,7 @@ def test_certificates_come_from_fresh_votes_alone() -> None:
     p = np.linspace(0.3, 1.0, 60)
     votes = stored_votes(p, 1000, classes=3)
     certifier = InputSpecificBudget(1000, 0.01, 0.05)
-    certificates = certifier.certify(votes)
+    certificates = certifier.certify_votes(votes)
     for i, answers in enumerate(votes.answers):
         label = int(np.bincount(answers[:100]).argmax())
         fresh = int(certifier.planned(np.array([(answers[:100] == label).sum()]))[0])
@@ -84,7 +84,7 @@ def test_certificates_come_from_fresh_votes_alone() -> None:
 
 def test_a_lucky_pilot_certifies_nothing() -> None:
     answers = np.concatenate([np.zeros((1, 100), int), np.ones((1, 900), int)], axis=1)
-    certificates = InputSpecificBudget(1000, 0.01, 0.05).certify(StoredVotes(answers, 2, SMOOTHING))
+    certificates = InputSpecificBudget(1000, 0.01, 0.05).certify_votes(StoredVotes(answers, 2, SMOOTHING))
     assert certificates.label.tolist() == [0]
     assert certificates.lower_bound.tolist() == [0.0]
 
@@ -97,13 +97,13 @@ def test_where_no_vote_is_planned_the_pilot_proves_nothing_either(k: int, alpha:
     none = certifier.planned(agreeing) == 0
     assert none.any()
     assert np.all(clopper_pearson_lower(agreeing, certifier.pilot, alpha)[none] < 0.5)
-    certificates = certifier.certify(DrawnVotes((0.2,) * 5, 300, k))
+    certificates = certifier.certify_votes(DrawnVotes((0.2,) * 5, 300, k))
     assert not certificates.issued.any()
 
 
 def test_saves_votes_and_loses_little_radius() -> None:
     votes = DrawnVotes((0.9, 0.1), 1000, 10_000)
-    certificates = InputSpecificBudget(10_000, 0.05, 0.001).certify(votes)
+    certificates = InputSpecificBudget(10_000, 0.05, 0.001).certify_votes(votes)
     full = certified_radius(clopper_pearson_lower(9000, 10_000, 0.001), SMOOTHING.sigma)
     assert certificates.mean_passes < 6000
     assert 0.94 * full < certificates.radius.mean() < full
@@ -111,7 +111,7 @@ def test_saves_votes_and_loses_little_radius() -> None:
 
 def test_one_unanimous_input_of_two_classes() -> None:
     votes = StoredVotes(np.ones((1, 500), dtype=np.uint8), 2, SMOOTHING)
-    certificates = InputSpecificBudget(500, 0.05, 0.001).certify(votes)
+    certificates = InputSpecificBudget(500, 0.05, 0.001).certify_votes(votes)
     fresh = int(certificates.passes[0]) - 100
     assert certificates.label.tolist() == [1]
     assert certificates.lower_bound[0] == 0.001 ** (1 / fresh)
@@ -119,40 +119,40 @@ def test_one_unanimous_input_of_two_classes() -> None:
 
 def test_no_input_gives_no_certificate() -> None:
     nothing = StoredVotes(np.zeros((0, 500), dtype=np.uint8), 10, SMOOTHING)
-    assert len(InputSpecificBudget(500, 0.05, 0.01).certify(nothing)) == 0
+    assert len(InputSpecificBudget(500, 0.05, 0.01).certify_votes(nothing)) == 0
 
 
 def test_says_what_it_is_and_promises() -> None:
     certifier = InputSpecificBudget(1000, 0.05, 0.01)
-    assert certifier.name == "input-specific budget, k=1000, decline=0.05, alpha=0.01"
-    assert certifier.budget == 1000
-    guarantee = certifier.certify(DrawnVotes((1.0, 0.0), 3, 1000)).guarantee
-    assert guarantee.failure == "0.01"
-    assert "had no part in the bound" in guarantee.promise
-    assert guarantee.numbers["pilot_votes"] == 100
+    assert certifier.name == "input-specific budget, n=1000, decline=0.05, failure=0.01"
+    assert certifier.n == 1000
+    guarantee = certifier.certify_votes(DrawnVotes((1.0, 0.0), 3, 1000)).guarantee
+    assert guarantee.failure_text == "0.01"
+    assert "had no part in the bound" in guarantee.words.promise
+    assert guarantee.settings["pilot_votes"] == 100
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         (
-            {"k": 100},
-            "leaves 0 votes after a pilot of 100, and certifying at alpha=0.001 takes 10",
+            {"n": 100},
+            "leaves 0 votes after a pilot of 100, and certifying at failure=0.001 takes 10",
         ),
-        ({"k": 109}, "use k=110 or more"),
-        ({"k": 50}, "k=50 leaves 0 votes"),
-        ({"k": 1000.5}, "expected a whole number for k, got 1000.5"),
+        ({"n": 109}, "use n=110 or more"),
+        ({"n": 50}, "n=50 leaves 0 votes"),
+        ({"n": 1000.5}, "expected a whole number for n, got 1000.5"),
         ({"decline": 0}, "expected decline strictly between 0 and 1, got 0"),
         ({"decline": 1.5}, "expected decline strictly between 0 and 1, got 1.5"),
-        ({"alpha": 0.5}, "expected alpha below 1/2 to plan budgets with, got 0.5"),
-        ({"alpha": 0}, "expected alpha strictly between 0 and 1, got 0"),
+        ({"failure": 0.5}, "expected failure below 1/2 to plan budgets with, got 0.5"),
+        ({"failure": 0}, "expected failure strictly between 0 and 1, got 0"),
     ],
 )
 def test_refuses_settings_that_make_no_sense(settings: dict[str, float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        InputSpecificBudget(**{"k": 1000, "decline": 0.01, "alpha": 0.001} | settings)
+        InputSpecificBudget(**{"n": 1000, "decline": 0.01, "failure": 0.001} | settings)
 
 
 def test_refuses_too_few_votes() -> None:
-    with pytest.raises(ValueError, match="expected at least 1000 votes of each input, and there are 500"):
-        InputSpecificBudget(1000, 0.01, 0.01).certify(DrawnVotes((0.9, 0.1), 5, 500))
+    with pytest.raises(ValueError, match="expected at least 1000 votes of each input, got 500"):
+        InputSpecificBudget(1000, 0.01, 0.01).certify_votes(DrawnVotes((0.9, 0.1), 5, 500))

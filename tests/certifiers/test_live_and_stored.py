@@ -28,13 +28,13 @@ def test_live_and_stored_agree(
     certifier: VoteMethod, half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
 ) -> None:
     inputs = uniform[:150]
-    live = certifier.certify_inputs(half_space, inputs, sigma=0.25, seed=3)
+    live = certifier.bind(half_space, sigma=0.25, seed=3).certify(inputs)
     sequences = []
     for split, n in (("inputs", N), ("inputs-selection", 100)):
         plan = rrise.VotePlan(0.25, n, 3, split)
         rrise.VoteStore(tmp_path / split, half_space, inputs, plan).collect()
         sequences.append(rrise.read_sequence(tmp_path / split))
-    stored = certifier.certify(*sequences)
+    stored = certifier.certify_votes(*sequences)
     for name in ("label", "radius", "lower_bound", "issued", "passes"):
         np.testing.assert_array_equal(getattr(live, name), getattr(stored, name))
     assert stored.issued.any()

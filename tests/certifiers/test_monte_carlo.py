@@ -9,6 +9,7 @@ from scipy import stats
 import rrise
 from rrise.certifiers.monte_carlo import MonteCarlo
 from rrise.votes.array import digest_array
+from rrise.votes.noise import Gaussian
 from rrise.votes.sequence import StoredVotes
 from rrise.votes.smoothing import Smoothing
 from tests.closed_forms import HalfSpace
@@ -27,7 +28,7 @@ def test_error_rate_stays_below_alpha_where_it_is_hardest(alpha: float) -> None:
             first = rng.binomial(size, p, trials)
             return rrise.Votes(np.stack([first, size - first], axis=1), SMOOTHING)
 
-        certificates = rrise.monte_carlo_certificates(votes(n), votes(100), alpha=alpha)
+        certificates = rrise.monte_carlo_certificates(votes(n), votes(100), failure=alpha)
         truth = np.where(certificates.label == 0, p, 1 - p)
         wrong = certificates.issued & (certificates.lower_bound > truth)
         assert wrong.mean() <= alpha + 4 * (alpha / trials) ** 0.5
@@ -37,7 +38,7 @@ def test_radii_approach_the_exact_distance(half_space: HalfSpace, uniform: np.nd
     plan = {"sigma": 0.25, "input_range": None}
     votes = rrise.collect_votes(half_space, uniform[:150], n=4000, seed=1, **plan)
     selection = rrise.collect_votes(half_space, uniform[:150], n=100, seed=2, **plan)
-    certificates = rrise.monte_carlo_certificates(votes, selection, alpha=0.001)
+    certificates = rrise.monte_carlo_certificates(votes, selection, failure=0.001)
     distance = half_space.distances(uniform[:150])
     issued = certificates.issued
     assert np.all(certificates.radius[issued] <= np.abs(distance[issued]))
@@ -46,7 +47,7 @@ def test_radii_approach_the_exact_distance(half_space: HalfSpace, uniform: np.nd
         certificates.radius[issued & close], np.abs(distance)[issued & close], atol=0.05
     )
     assert (certificates.passes == 4100).all()
-    assert "whatever it is" in certificates.guarantee.promise
+    assert "whatever it is" in certificates.guarantee.words.promise
 
 
 def test_votes_that_do_not_belong_together_are_refused(half_space: HalfSpace, uniform: np.ndarray) -> None:
@@ -61,8 +62,8 @@ def test_votes_that_do_not_belong_together_are_refused(half_space: HalfSpace, un
     with pytest.raises(ValueError, match="got a plain array"):
         rrise.monte_carlo_certificates(np.asarray(votes), votes)  # type: ignore[arg-type]
     selection = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=10, seed=1)
-    with pytest.raises(ValueError, match="100 votes can never certify at alpha=1e-40"):
-        rrise.monte_carlo_certificates(votes, selection, alpha=1e-40)
+    with pytest.raises(ValueError, match="100 votes can never certify at failure=1e-40"):
+        rrise.monte_carlo_certificates(votes, selection, failure=1e-40)
 
 
 def test_votes_that_share_their_noise_are_refused(half_space: HalfSpace, uniform: np.ndarray) -> None:
@@ -97,16 +98,16 @@ def wrong(certificates: rrise.Certificates, probabilities: list[float]) -> float
 def test_two_stages_keep_the_level(alpha: float, probabilities: list[float]) -> None:
     trials = 100_000
     votes, selection = sampled(probabilities, trials, 200, 1), sampled(probabilities, trials, 20, 2)
-    certificates = MonteCarlo(200, alpha).certify(votes, selection)
+    certificates = MonteCarlo(200, alpha).certify_votes(votes, selection)
     assert wrong(certificates, probabilities) <= alpha + 3 * (alpha / trials) ** 0.5
-    assert certificates.guarantee.failure == str(alpha)
+    assert certificates.guarantee.failure_text == str(alpha)
 
 
 @pytest.mark.parametrize(("alpha", "trials"), [(0.001, 200_000), (0.01, 100_000), (0.1, 100_000)])
 def test_one_stage_is_wrong_about_twice_as_often_between_two_classes(alpha: float, trials: int) -> None:
     """Where two classes are equal, either being bounded above 1/2 is wrong."""
     n = 201
-    certificates = MonteCarlo(n, alpha, two_stage=False).certify(sampled([0.5, 0.5], trials, n, 3))
+    certificates = MonteCarlo(n, alpha, two_stage=False).certify_votes(sampled([0.5, 0.5], trials, n, 3))
     rate = wrong(certificates, [0.5, 0.5])
     enough = stats.binom.isf(alpha, n, 0.5) + 1
     exact = 2 * stats.binom.sf(enough - 1, n, 0.5)
@@ -114,28 +115,28 @@ def test_one_stage_is_wrong_about_twice_as_often_between_two_classes(alpha: floa
     assert 1.3 * alpha < rate <= 2 * alpha + 3 * (2 * alpha / trials) ** 0.5
     guarantee = certificates.guarantee
     assert float(guarantee.failure) == 2 * alpha
-    assert f"the level {alpha}" in guarantee.not_promised[0]
-    assert "not valid" in guarantee.not_promised[0]
-    assert "about twice" in guarantee.not_promised[0]
+    assert f"the level {alpha}" in guarantee.words.not_promised[0]
+    assert "not valid" in guarantee.words.not_promised[0]
+    assert "about twice" in guarantee.words.not_promised[0]
 
 
 @pytest.mark.parametrize("probabilities", [[0.51, 0.49], [0.45, 0.45, 0.1], [0.3, 0.3, 0.4], [0.8, 0.2]])
 def test_one_stage_is_never_wrong_more_than_twice_as_often(probabilities: list[float]) -> None:
     trials = 100_000
-    certificates = MonteCarlo(101, 0.1, two_stage=False).certify(sampled(probabilities, trials, 101, 4))
+    certificates = MonteCarlo(101, 0.1, two_stage=False).certify_votes(sampled(probabilities, trials, 101, 4))
     assert wrong(certificates, probabilities) <= 0.2 + 3 * (0.2 / trials) ** 0.5
 
 
 def test_one_stage_promises_nothing_where_twice_the_level_is_one() -> None:
-    certificates = MonteCarlo(50, 0.5, two_stage=False).certify(sampled([0.9, 0.1], 3, 50, 0))
-    assert (certificates.guarantee.failure, certificates.guarantee.level) == ("none", 0.0)
-    assert "Nothing is promised" in certificates.guarantee.promise
+    certificates = MonteCarlo(50, 0.5, two_stage=False).certify_votes(sampled([0.9, 0.1], 3, 50, 0))
+    assert (certificates.guarantee.failure, certificates.guarantee.level) == (None, 0.0)
+    assert "Nothing is promised" in certificates.guarantee.words.promise
 
 
 def test_each_form_counts_what_it_says() -> None:
     votes, selection = sampled([0.3, 0.5, 0.2], 40, 300, 5), sampled([0.3, 0.5, 0.2], 40, 30, 6)
     two, one = (MonteCarlo(n, 0.05, two_stage=two) for n, two in ((200, True), (250, False)))
-    by_two, by_one = two.certify(votes, selection), one.certify(votes)
+    by_two, by_one = two.certify_votes(votes, selection), one.certify_votes(votes)
     for i in range(40):
         label = np.bincount(selection.answers[i], minlength=3).argmax()
         assert by_two.label[i] == label
@@ -146,11 +147,11 @@ def test_each_form_counts_what_it_says() -> None:
         assert by_one.lower_bound[i] == pytest.approx(stats.beta.ppf(0.05, counts.max(), 251 - counts.max()))
     assert (by_two.passes == 230).all()
     assert (by_one.passes == 250).all()
-    counted = rrise.monte_carlo_certificates(votes.votes(200), selection.votes(30), alpha=0.05)
+    counted = rrise.monte_carlo_certificates(votes.votes(200), selection.votes(30), failure=0.05)
     np.testing.assert_array_equal(counted.radius, by_two.radius)
     assert counted.guarantee == by_two.guarantee
-    assert two.name == "Monte Carlo, two-stage, n=200, alpha=0.05"
-    assert (two.budget, one.budget) == (200, 250)
+    assert two.name == "Monte Carlo, two-stage, n=200, failure=0.05"
+    assert (two.n, one.n) == (200, 250)
 
 
 def test_selection_votes_that_do_not_belong_are_refused() -> None:
@@ -161,31 +162,34 @@ def test_selection_votes_that_do_not_belong_are_refused() -> None:
 
     certifier = MonteCarlo(50, 0.01)
     with pytest.raises(ValueError, match="expected selection votes to choose the class by"):
-        certifier.certify(votes())
+        certifier.certify_votes(votes())
     same = votes(stream=(0, "test"))
     for selection in (same, votes(stream=(0, "test"))):
         with pytest.raises(ValueError, match="the selection votes share their noise"):
-            certifier.certify(same, selection)
+            certifier.certify_votes(same, selection)
     unnamed = votes()
     with pytest.raises(ValueError, match="the selection votes share their noise"):
-        certifier.certify(unnamed, unnamed)
+        certifier.certify_votes(unnamed, unnamed)
     first, second = (digest_array([bytes([i, k] * 6) for i in range(3)]) for k in (0, 1))
     with pytest.raises(ValueError, match="differ in 3 of 3 places"):
-        certifier.certify(votes(digests=first), votes(digests=second))
-    certifier.certify(votes(digests=first), votes(digests=first))
+        certifier.certify_votes(votes(digests=first), votes(digests=second))
+    certifier.certify_votes(votes(digests=first), votes(digests=first))
     for other, sentence in [
         (votes(inputs=2), "selection votes for the same 3 inputs, got 2"),
         (votes(classes=3), "selection votes for the same 2 classes, got 3"),
-        (votes(smoothing=replace(SMOOTHING, sigma=0.3)), "do not belong together: sigma 0.5 here, 0.3 there"),
+        (
+            votes(smoothing=replace(SMOOTHING, noise=Gaussian(0.3))),
+            "do not belong together: sigma 0.5 here, 0.3 there",
+        ),
     ]:
         with pytest.raises(ValueError, match=sentence):
-            certifier.certify(votes(), other)
-    with pytest.raises(ValueError, match="expected at least 60 votes of each input, and there are 50"):
-        MonteCarlo(60, 0.01).certify(votes(), votes())
+            certifier.certify_votes(votes(), other)
+    with pytest.raises(ValueError, match="expected at least 60 votes of each input, got 50"):
+        MonteCarlo(60, 0.01).certify_votes(votes(), votes())
 
 
 def test_budgets_that_can_never_certify_are_refused() -> None:
-    with pytest.raises(ValueError, match="9 votes can never certify at alpha"):
+    with pytest.raises(ValueError, match="9 votes can never certify at failure"):
         MonteCarlo(9, 0.001)
     with pytest.raises(ValueError, match="expected a whole number for n"):
         MonteCarlo(10.0)  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def test_a_certified_radius_holds_against_every_direction_that_matters(
 
 
 def test_says_in_a_line_what_it_is(certifier: rrise.Certifier) -> None:
-    assert repr(certifier).startswith("Certifier(2 classes, inputs (4,), sigma=0.25, failure=0.1")
+    assert repr(certifier).startswith("SurrogateCertifier(2 classes, inputs (4,), sigma=0.25, failure=0.1")
     assert len(repr(certifier)) < 150
 
 
@@ -253,7 +253,8 @@ class TestMismatches:
         with pytest.raises(ValueError, match="30 of 200 calibration inputs were used to train the surrogate"):
             calibrate(parts, images=images, votes=votes)
         guarantee = calibrate(parts, images=images, votes=votes, allow_seen=True).guarantee
-        assert guarantee.numbers["calibration_inputs_seen_in_training"] == 30
+        assert guarantee.calibration is not None
+        assert guarantee.calibration.seen_in_training == 30
         assert "30 of 200 calibration inputs equal training inputs" in str(guarantee)
 
     def test_votes_of_other_inputs(self, parts: dict) -> None:
@@ -288,5 +289,5 @@ class TestMismatches:
 
     def test_another_base_at_use(self, certifier: rrise.Certifier, half_space: HalfSpace) -> None:
         certifier.check_base(half_space)
-        with pytest.raises(ValueError, match="was calibrated for the base classifier"):
+        with pytest.raises(ValueError, match="was made for the base classifier"):
             certifier.check_base(HalfSpace(torch.ones(4), 0.0))

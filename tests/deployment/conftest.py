@@ -31,7 +31,5 @@ def client(images_certifier: SurrogateCertifier) -> "Iterator[TestClient]":
 
     from rrise.deployment.service.app import create_app
 
-    from .service.serving import deployed_of
-
-    with TestClient(create_app(deployed_of(images_certifier))) as opened:
+    with TestClient(create_app(images_certifier)) as opened:
         yield opened

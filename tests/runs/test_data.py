@@ -163,6 +163,7 @@ def test_a_given_base_is_not_trained(own: Path) -> None:
         run_recipe(Path("third"), read_recipe(own, changes={"base.weights": "nowhere"}), QUIET)
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 def test_more_inputs_and_another_architecture_for_the_surrogate(own: Path) -> None:
     more = np.random.default_rng(1).random((30, 1, 4, 4)).astype(np.float32)
     np.save("more.npy", more)
@@ -184,6 +185,7 @@ def test_more_inputs_and_another_architecture_for_the_surrogate(own: Path) -> No
     assert max(held_out) < 390
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 @pytest.mark.parametrize(
     ("strategy", "objective", "score"),
     [("all", "cross-entropy", "additive"), ("head", "jensen-shannon", "probit")],

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -23,10 +24,12 @@ from rrise.errors import RriseError
 from rrise.evaluation.measure.results import Evaluation
 from rrise.files import TEMPORARY
 from rrise.models.folder import load_model
+from rrise.runs import pipeline, run
 from rrise.runs.data import RunData
 from rrise.runs.pipeline import run_recipe
 from rrise.runs.recipe import read_recipe
 from rrise.runs.steps import open_run, run_step
+from tests.forking import with_torch
 
 RESULTS = Path("evaluation") / "results.json"
 
@@ -47,18 +50,27 @@ def said(console: Console) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def numbers(run: Path) -> dict[str, Any]:
+def numbers(folder: Path) -> dict[str, Any]:
     """Everything an evaluation found, but for the time it took and the name of the folder."""
-    found = json.loads((run / RESULTS).read_text())
+    found = json.loads((folder / RESULTS).read_text())
     for result in found["results"]:
         del result["metrics"]["seconds"]
     return {name: value for name, value in found.items() if name not in ("run", "evaluated")}
 
 
 @pytest.fixture
-def copied(quick_demo: Path, tmp_path: Path) -> Path:
-    """A finished run of its own."""
+def copied(quick_demo: Path, tmp_path: Path, figures_left_blank: None) -> Path:
+    """A finished run of its own; new evaluations have blank figures."""
     return Path(shutil.copytree(quick_demo, tmp_path / "demo"))
+
+
+def with_its_base_alone(finished: Path, folder: Path) -> Path:
+    """Copy a run in which nothing but the base classifier is made."""
+    folder.mkdir()
+    for name in ("recipe.toml", "splits.json", "base"):
+        copy = shutil.copytree if (finished / name).is_dir() else shutil.copy
+        copy(finished / name, folder / name)
+    return folder
 
 
 def test_writes_the_run_folder_of_the_design(quick_demo: Path) -> None:
@@ -168,7 +180,8 @@ def test_a_changed_level_redoes_only_what_depends_on_it(copied: Path) -> None:
     assert "surrogate: up to date" in said(console)
     assert "certifier: written" in said(console)
     assert evaluation.results["main_failure"] == "0.2"
-    run_quick(copied, console, calibration__failure=0.2, votes__sigma=0.3)
+    other_sigma = read_recipe("digits", "quick", {"calibration.failure": 0.2, "votes.sigma": 0.3})
+    run_recipe(copied, other_sigma, console, until="surrogate")
     assert "votes/train: collecting again" in said(console)
 
 
@@ -208,26 +221,20 @@ def test_it_stops_where_it_is_told_to(copied: Path, tmp_path: Path) -> None:
         run_recipe(folder, few, quiet, until="vote")
 
 
-KILLED = """
-import os, signal, sys
-from functools import partial
-from pathlib import Path
-from rich.console import Console
-from rrise.runs import pipeline, run
-from rrise.runs.recipe import read_recipe
+def run_until_killed(folder: Path, function: str) -> None:
+    """Run the quick digits, and be killed in the ninth epoch of a training."""
+    run.Checkpoint = partial(run.Checkpoint, seconds=0)  # type: ignore[assignment, misc]
+    train = getattr(pipeline, function)
 
-run.Checkpoint = partial(run.Checkpoint, seconds=0)
-train = pipeline.{function}
+    def killed(*arguments: Any, on_epoch: Any, **settings: Any) -> Any:
+        def watch(epoch: int, _: Any) -> None:
+            if epoch == 8:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-def killed(*arguments, on_epoch, **settings):
-    def watch(epoch, _):
-        if epoch == 8:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return train(*arguments, on_epoch=watch, **settings)
+        return train(*arguments, on_epoch=watch, **settings)
 
-pipeline.{function} = killed
-pipeline.run_recipe(Path(sys.argv[1]), read_recipe("digits", "quick"), Console(quiet=True))
-"""
+    setattr(pipeline, function, killed)
+    run_quick(folder)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +248,9 @@ def test_killed_in_a_training_it_goes_on_at_the_epoch(
     quick_demo: Path, copied: Path, step: str, function: str
 ) -> None:
     shutil.rmtree(copied / step)
-    killed = subprocess.run([sys.executable, "-c", KILLED.format(function=function), copied], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed = with_torch(run_until_killed, copied, function)
+    killed.join(120)
+    assert killed.exitcode == -signal.SIGKILL
     assert not (copied / step).exists()
     assert list((copied / "checkpoints" / step).iterdir())
     console = listening()
@@ -253,11 +261,12 @@ def test_killed_in_a_training_it_goes_on_at_the_epoch(
     assert not (copied / "checkpoints" / step).exists()
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_it_leaves_a_run_that_is_continued(
     quick_demo: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
-    folder = tmp_path / "demo"
+    folder = with_its_base_alone(quick_demo, tmp_path / "demo")
     command = [sys.executable, "-m", "rrise", "demo", "--quick", "--out", str(folder)]
     process = subprocess.Popen(
         command,
@@ -346,8 +355,9 @@ def test_votes_of_another_sigma_are_never_taken_over(copied: Path, tmp_path: Pat
     console = listening()
     run_quick(copied, console, votes__sigma=0.5)
     assert "votes/calibration: up to date" not in said(console)
-    run_quick(tmp_path / "fresh", votes__sigma=0.5)
-    assert numbers(copied) == numbers(tmp_path / "fresh")
+    fresh = with_its_base_alone(copied, tmp_path / "fresh")
+    run_quick(fresh, votes__sigma=0.5)
+    assert numbers(copied) == numbers(fresh)
 
 
 def test_a_failing_step_leaves_the_former_one(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def test_everything_is_made_again_from_the_evidence_alone(published: Path, tmp_p
         assert min(picture.size) > 300
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 def test_a_folder_of_published_results_is_made_again_as_a_whole(published: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):
         shutil.copytree(published, tmp_path / "results" / name)
@@ -106,6 +107,7 @@ def test_a_run_folder_is_not_taken_for_published_results(quick_demo: Path, tmp_p
             rebuild(folder)
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 def test_both_protocols_are_there_where_the_run_has_both(
     published: Path, quick_demo: Path, tmp_path: Path
 ) -> None:
@@ -159,6 +161,7 @@ def test_what_cannot_be_published_is_named(by_the_paper: Path, published: Path, 
         publish([by_the_paper], tmp_path / "file")
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 def test_no_seed_of_an_earlier_publication_is_lost(
     by_the_paper: Path, published: Path, tmp_path: Path
 ) -> None:
@@ -190,6 +193,7 @@ def test_evidence_is_written_the_same_each_time(by_the_paper: Path, tmp_path: Pa
         assert (tmp_path / file.name).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 def test_predictions_of_heads_are_those_of_their_whole_networks(quick_demo: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(quick_demo, tmp_path / "demo"))
     run_recipe(
@@ -209,6 +213,7 @@ def test_predictions_of_heads_are_those_of_their_whole_networks(quick_demo: Path
     assert not np.allclose(first, second, rtol=1e-3)
 
 
+@pytest.mark.usefixtures("figures_left_blank")
 def test_the_surrogate_can_be_trained_on_fewer_votes_than_are_collected(
     quick_demo: Path, tmp_path: Path
 ) -> None:

@@ -72,7 +72,9 @@ def test_a_million_bounds_take_two_cores_under_two_seconds(n: int) -> None:
         start = time.process_time()  # of all threads: what else runs on the machine does not count
         clopper_pearson_lower(k, trials, 0.001)
         seconds.append((time.process_time() - start) / min(2, os.cpu_count() or 1))
-    assert min(seconds) < 2
+        if seconds[-1] < 2:
+            break
+    assert min(seconds) < 2, seconds
 
 
 def test_broadcasts_and_keeps_scalars() -> None:

@@ -18,6 +18,14 @@ from rrise.statistics import fit_calibration
 VOTES = 100_000
 FRESH = 200
 CALIBRATIONS = 2_000
+JUDGED = 500
+"""Calibrations whose coverage is judged quickly.
+
+A rank that is one too small lies 13 standard errors below the promise at 9 inputs and 9 at 19, where 4 are
+allowed: it is missed with a chance below 1e-6. At 39 inputs and more it keeps the promise here, as bounds
+have some slack, and no number of calibrations would tell. Smaller breaches, of less than 7 standard errors
+(0.024 at 9 inputs, 0.009 at 99), need the slow test, which finds those of half the size.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,13 @@ def draw(rng: np.random.Generator, count: int) -> Inputs:
     return Inputs(np.where(positive, predicted, 1 - predicted), np.where(positive, truth, 1 - truth))
 
 
-def simulate(size: int, failure: float, score: str, votes: int = VOTES) -> tuple[float, float, float]:
+def simulate(
+    size: int, failure: float, score: str, votes: int = VOTES, judged: int = JUDGED
+) -> tuple[float, float, float]:
     """Return the observed coverage, its standard error, and the rate of issued and wrong certificates."""
     rng = np.random.default_rng([size, VOTES])
     covered, wrong = [], []
-    for _ in range(CALIBRATIONS):
+    for _ in range(judged):
         held_out, fresh = draw(rng, size), draw(rng, FRESH)
         agreeing = rng.binomial(votes, held_out.true_probability)
         fitted, _ = fit_calibration(
@@ -47,11 +57,11 @@ def simulate(size: int, failure: float, score: str, votes: int = VOTES) -> tuple
         bound = fitted.lower_bound(fresh.top_probability)
         covered.append(np.mean(bound <= fresh.true_probability))
         wrong.append(np.mean((bound > 0.5) & (bound > fresh.true_probability)))
-    return float(np.mean(covered)), float(np.std(covered) / CALIBRATIONS**0.5), float(np.mean(wrong))
+    return float(np.mean(covered)), float(np.std(covered) / judged**0.5), float(np.mean(wrong))
 
 
-def check_promise(size: int, failure: float, score: str) -> None:
-    coverage, error, wrong = simulate(size, failure, score)
+def check_promise(size: int, failure: float, score: str, judged: int = JUDGED) -> None:
+    coverage, error, wrong = simulate(size, failure, score, judged=judged)
     assert coverage >= 1 - failure - 4 * error, f"coverage {coverage:.4f} of {1 - failure} promised"
     assert wrong <= failure + 4 * error
 
@@ -62,8 +72,9 @@ LEVELS = [(9, 0.101), (19, 0.051), (39, 0.251), (99, 0.051), (199, 0.011)]
 
 @pytest.mark.parametrize("score", ["additive", "probit"])
 @pytest.mark.parametrize(("size", "failure"), LEVELS)
-def test_coverage_is_at_least_what_is_promised(size: int, failure: float, score: str) -> None:
-    check_promise(size, failure, score)
+@pytest.mark.parametrize("judged", [JUDGED, pytest.param(CALIBRATIONS, marks=pytest.mark.slow)])
+def test_coverage_is_at_least_what_is_promised(size: int, failure: float, score: str, judged: int) -> None:
+    check_promise(size, failure, score, judged)
 
 
 @pytest.mark.parametrize("score", ["additive", "probit"])

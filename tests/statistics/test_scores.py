@@ -64,11 +64,10 @@ def test_inputs_without_a_single_agreeing_vote_make_the_certifier_abstain_and_no
     assert calibration.lower_bound([0.999])[0] < 0.5
 
 
-def test_a_score_that_is_not_finite_never_becomes_an_offset_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_that_is_not_finite_never_becomes_an_offset_of_zero() -> None:
     broken = replace(SCORES["probit"], residual=lambda q, *_: np.full_like(q, np.nan))
-    monkeypatch.setitem(SCORES, "probit", broken)
     with pytest.raises(ValueError, match="a calibration score is not finite"):
-        fit_calibration([0.9] * 40, [900] * 40, 1000, failure=0.1)
+        fit_calibration([0.9] * 40, [900] * 40, 1000, failure=0.1, score=broken)
 
 
 def test_hardly_any_agreement_is_never_certified_at_any_level() -> None:

@@ -1,10 +1,8 @@
-import os
 import signal
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +13,7 @@ from rrise.training.base import train_base
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.loop import _rate
 from rrise.training.settings import TrainingHistory, TrainingSettings
+from tests.forking import FORKS, with_torch
 from tests.training.networks import Convolutions, WithDropoutAndNorm, seeded
 
 EPOCHS = 8
@@ -80,37 +79,32 @@ def test_an_interrupted_training_ends_bit_for_bit_where_an_uninterrupted_one_doe
     assert rrise.fingerprint(resumed) == rrise.fingerprint(whole)
 
 
-KILLED = """
-import sys, time
-from itertools import pairwise
-from pathlib import Path
-from tests.training import test_loop
-from tests.training.networks import Convolutions, WithDropoutAndNorm, seeded
-net = seeded(WithDropoutAndNorm)
-slow = net.register_forward_hook(lambda *_: time.sleep(0.01))
-history = test_loop.run(net, test_loop.place(Path(sys.argv[1])))
-slow.remove()
-import rrise
-print(history.selected_epoch, rrise.fingerprint(net))
-"""
+def train_slowly(folder: Path, said: Any) -> None:
+    """Train in a process of its own, and say how it ended."""
+    net = seeded(WithDropoutAndNorm)
+    slow = net.register_forward_hook(lambda *_: time.sleep(0.01))
+    history = run(net, place(folder))
+    slow.remove()
+    said.put(f"{history.selected_epoch} {rrise.fingerprint(net)}")
 
 
 def test_killed_at_any_moment_it_goes_on_and_ends_the_same(tmp_path: Path) -> None:
-    whole = seeded(WithDropoutAndNorm)
+    whole, said = seeded(WithDropoutAndNorm), FORKS.SimpleQueue()
     expected = f"{run(whole).selected_epoch} {rrise.fingerprint(whole)}"
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     for kill_after in (2, 4):  # files that the training has written by then
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        process = with_torch(train_slowly, tmp_path, said)
         seen: set[int] = set()
-        while len(seen) < kill_after and process.poll() is None:
+        while len(seen) < kill_after and process.is_alive():
             seen |= {file.stat().st_mtime_ns for file in tmp_path.glob("checkpoint.safetensors")}
             time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         assert len(seen) == kill_after
-    finished = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    assert finished.stdout.strip() == expected
+        assert process.exitcode == -signal.SIGKILL
+    finished = with_torch(train_slowly, tmp_path, said)
+    finished.join(120)
+    assert finished.exitcode == 0
+    assert said.get() == expected
 
 
 def test_the_state_of_another_training_is_not_used(tmp_path: Path) -> None:

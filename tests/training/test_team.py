@@ -1,65 +1,56 @@
-"""Several processes, started by torchrun, train one network."""
+"""Several processes, as torchrun starts them, train one network."""
 
 import os
-import subprocess
-import sys
+import socket
 from pathlib import Path
 
 import pytest
 import torch
 
-from rrise.models.weights import load_tensors
-from rrise.training.team import Team, join_team
-from tests.training.networks import TwoLayers, seeded
-from tests.training.test_loop import data
-
-MEMBER = """
-import sys
-from pathlib import Path
-import torch
-from rrise.models.weights import save_tensors
+from rrise.models.weights import load_tensors, save_tensors
 from rrise.training.base import train_base
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.settings import TrainingSettings
-from rrise.training.team import join_team
+from rrise.training.team import Team, join_team
+from tests.forking import with_torch
 from tests.training.networks import TwoLayers, seeded
 from tests.training.test_loop import data
 
-torch.set_num_threads(1)
-folder = Path(sys.argv[1])
-team, device = join_team(torch.device("cpu"))
-assert team.size == 2
-inputs, labels = data()
-net = seeded(TwoLayers, seed=team.rank)  # the leader's weights count
-history = train_base(
-    net, inputs[:250], labels[:250], inputs[250:], labels[250:], sigma=0.0,
-    settings=TrainingSettings(6, 0.02, 64), team=team, checkpoint=Checkpoint(folder / "state", {}, seconds=0),
-)
-save_tensors(folder / f"{team.rank}.safetensors", net.state_dict())
-"""
+
+def member(folder: Path, rank: int, port: int) -> None:
+    """Train as one of two, told what torchrun would tell: `tests/runs/test_torchrun.py` calls that itself."""
+    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in places.items()}, MASTER_ADDR="127.0.0.1")
+    torch.set_num_threads(1)
+    team, _ = join_team(torch.device("cpu"))
+    assert (team.rank, team.size) == (rank, 2)
+    inputs, labels = data()
+    net = seeded(TwoLayers, seed=team.rank)  # the leader's weights count
+    train_base(
+        net,
+        inputs[:250],
+        labels[:250],
+        inputs[250:],
+        labels[250:],
+        sigma=0.0,
+        settings=TrainingSettings(6, 0.02, 64),
+        team=team,
+        checkpoint=Checkpoint(folder / "state", {}, seconds=0),
+    )
+    save_tensors(folder / f"{rank}.safetensors", net.state_dict())
 
 
 def together(folder: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = folder / "member.py"
-    script.write_text(MEMBER)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, str(script), str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    members = [with_torch(member, folder, rank, port) for rank in (0, 1)]
+    for process in members:
+        process.join(180)
+    assert [process.exitcode for process in members] == [0, 0]
 
 
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """Without noise, the gradient of a batch is the average of those of its parts."""
-    from rrise.training.base import train_base
-    from rrise.training.settings import TrainingSettings
-
     together(tmp_path)
     inputs, labels = data()
     alone = seeded(TwoLayers)

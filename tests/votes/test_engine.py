@@ -47,8 +47,8 @@ def test_noise_is_clipped_to_the_input_range() -> None:
 
 @pytest.mark.parametrize("n", [1, 100 - 1, 100, 100 + 1, 3 * 100])
 def test_votes_do_not_depend_on_the_batch_size(n: int) -> None:
-    base = build_model("small-convnet", seed=0)
-    images = torch.rand(SHARD + 5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    base = build_model("small-convnet", seed=0, image_size=4, width=4)
+    images = torch.rand(SHARD + 5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
     reference = rrise.collect_votes(base, images, sigma=0.5, n=n, seed=7)
     for batch_size in (1, 37, 100, 4096) if n == 1 else (37, 100, 4096):
         again = rrise.collect_votes(base, images, sigma=0.5, n=n, seed=7, batch_size=batch_size)

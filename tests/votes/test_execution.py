@@ -2,6 +2,7 @@
 
 import shutil
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -35,9 +36,19 @@ def test_compiled_votes_are_the_eager_ones(freezing: bool) -> None:
     np.testing.assert_array_equal(counts, eager)
 
 
-@needs_compiler
-def test_many_engines_in_one_process_all_compile() -> None:
+def only_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the compiler trace functions, and not make machine code, which takes seconds."""
+    compiler = torch.compile
+
+    def trace(function: Callable, *, fullgraph: bool, **_: object) -> Callable:
+        return compiler(function, fullgraph=fullgraph, dynamic=False, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", trace)
+
+
+def test_many_engines_in_one_process_all_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler keeps a count by function, and gives up on one it compiled too often."""
+    only_traced(monkeypatch)
     plan = VotePlan(0.5, 10, 0)
     for width in (2, 3):
         points = torch.rand(4, width)
@@ -64,13 +75,13 @@ class Deceptive(nn.Module):
         return -inputs if torch.compiler.is_compiling() else inputs
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     ("base", "reason"), [(Unruly(), "does not compile"), (Deceptive(), "answers differ from the eager ones")]
 )
 def test_a_base_that_does_not_compile_votes_in_eager_mode_with_a_warning(
-    base: nn.Module, reason: str
+    base: nn.Module, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    only_traced(monkeypatch)
     points = np.random.default_rng(0).random((5, 2))
     with pytest.warns(RuntimeWarning, match=reason):
         votes = rrise.collect_votes(base, points, sigma=0.3, n=40, compiled=True)

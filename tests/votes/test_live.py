@@ -78,14 +78,14 @@ def test_only_what_is_asked_for_is_drawn_and_only_once(stored: StoredVotes, live
 def test_early_stopping_live_gives_the_stored_certificates_and_draws_no_vote_more(
     stored: StoredVotes, live: LiveVotes
 ) -> None:
-    certifier = EarlyStopping(60, tolerance=0.2, alpha=0.25)
-    of_stored, of_live = certifier.certify(stored), certifier.certify(live)
+    certifier = EarlyStopping(60, tolerance=0.2, failure=0.25)
+    of_stored, of_live = certifier.certify_votes(stored), certifier.certify_votes(live)
     for field in ("label", "radius", "lower_bound", "issued", "passes"):
         np.testing.assert_array_equal(getattr(of_live, field), getattr(of_stored, field))
     assert of_live.guarantee == of_stored.guarantee
     assert len(np.unique(of_live.passes)) > 3
     assert live.drawn == of_live.passes.sum() < 60 * len(IMAGES)
-    directly = certifier.certify_inputs(network(), IMAGES, sigma=0.5, seed=5)
+    directly = certifier.bind(network(), sigma=0.5, seed=5).certify(IMAGES)
     np.testing.assert_array_equal(directly.radius, of_stored.radius)
 
 
@@ -96,8 +96,8 @@ def test_monte_carlo_of_inputs_is_that_of_their_collected_votes(
     images = uniform[: SHARD + 6]
     votes = rrise.collect_votes(half_space, images, n=200, **plan)
     selection = rrise.collect_votes(half_space, images, n=40, split="inputs-selection", **plan)
-    expected = rrise.monte_carlo_certificates(votes, selection, alpha=0.01)
-    got = MonteCarlo(200, 0.01).certify_inputs(half_space, images, selection_votes=40, **plan)
+    expected = rrise.monte_carlo_certificates(votes, selection, failure=0.01)
+    got = MonteCarlo(200, 0.01).bind(half_space, selection_votes=40, **plan).certify(images)
     for field in ("label", "radius", "lower_bound", "issued", "passes"):
         np.testing.assert_array_equal(getattr(got, field), getattr(expected, field))
     assert got.guarantee == expected.guarantee
@@ -105,10 +105,9 @@ def test_monte_carlo_of_inputs_is_that_of_their_collected_votes(
 
 
 def test_another_precision_is_another_classifier(half_space: HalfSpace, uniform: np.ndarray) -> None:
-    certificates = MonteCarlo(50, 0.01).certify_inputs(
-        half_space, uniform[:5], sigma=0.25, precision="bfloat16"
-    )
-    assert certificates.guarantee.numbers["precision"] == "bfloat16"
+    certifier = MonteCarlo(50, 0.01).bind(half_space, sigma=0.25, precision="bfloat16")
+    certificates = certifier.certify(uniform[:5])
+    assert certificates.guarantee.smoothing.precision == "bfloat16"
 
 
 class _Broken(nn.Module):
@@ -130,4 +129,4 @@ def test_nan_names_the_input(tmp_path: Path) -> None:
 
 def test_a_certifier_wants_a_module(uniform: np.ndarray) -> None:
     with pytest.raises(ValueError, match="expected the base classifier to be a torch"):
-        MonteCarlo(50, 0.01).certify_inputs("resnet", uniform, sigma=0.25)  # type: ignore[arg-type]
+        MonteCarlo(50, 0.01).bind("resnet", sigma=0.25)  # type: ignore[arg-type]

@@ -4,52 +4,58 @@ import fcntl
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from rrise.models.catalogue import build_model
+from rrise.models import catalogue
+from rrise.votes import engine
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.reading import read_votes
 from rrise.votes.storage import LocalStorage
 from rrise.votes.store import VoteStore
+from tests.forking import FORKS, with_torch
 
 SHARDS = 12
-COLLECT = f"""
-import sys, torch
-from pathlib import Path
-from rrise.models.catalogue import build_model
-from rrise.votes import engine
-from rrise.votes.plan import VotePlan
-from rrise.votes.store import VoteStore
-folder, log = Path(sys.argv[1]), Path(sys.argv[2])
-start = engine.VoteEngine._start
-def logged(self, shard, *rest):
-    with log.open("a") as file:
-        file.write(f"{{shard.index}}\\n")
-    return start(self, shard, *rest)
-engine.VoteEngine._start = logged
-torch.set_num_threads(1)
-images = torch.rand({SHARD * SHARDS - 5}, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-plan = VotePlan(0.25, int(sys.argv[3]), 5, "train")
-store = VoteStore(folder, build_model("small-convnet", seed=0), images, plan)
-store.collect(batch_size=640, compiled=False)
-"""
+build_model = partial(catalogue.build_model, image_size=4, width=4)
+"""Of the smallest networks: who votes, and when, does not depend on what votes."""
 
 
-def _collecting(folder: Path, log: Path, n: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", COLLECT, str(folder), str(log), str(n)])
+def _store(folder: Path, n: int) -> VoteStore:
+    images = torch.rand(SHARD * SHARDS - 5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    return VoteStore(folder, build_model("small-convnet", seed=0), images, VotePlan(0.25, n, 5, "train"))
+
+
+def _collect(folder: Path, log: Path, n: int, together: Any) -> None:
+    """Collect in a process of its own, from when all of them are there; log each shard, and take a while."""
+    start = engine.VoteEngine._start
+
+    def logged(self: engine.VoteEngine, shard: Any, *rest: Any) -> Any:
+        with log.open("a") as file:
+            file.write(f"{shard.index}\n")
+        time.sleep(0.05)
+        return start(self, shard, *rest)
+
+    engine.VoteEngine._start = logged  # type: ignore[method-assign]
+    torch.set_num_threads(1)
+    store = _store(folder, n)
+    if together is not None:
+        together.wait(60)
+    store.collect(batch_size=640, compiled=False)
+
+
+def _collecting(folder: Path, log: Path, n: int, together: Any = None) -> BaseProcess:
+    return with_torch(_collect, folder, log, n, together)
 
 
 def _reference(folder: Path, n: int) -> dict[str, bytes]:
-    images = torch.rand(SHARD * SHARDS - 5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    store = VoteStore(folder, build_model("small-convnet", seed=0), images, VotePlan(0.25, n, 5, "train"))
-    store.collect(batch_size=640, compiled=False)
+    _store(folder, n).collect(batch_size=640, compiled=False)
     return _shards(folder)
 
 
@@ -57,23 +63,28 @@ def _shards(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("shard-*.parquet")}
 
 
-def _wait_for(condition, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+def _wait_for(condition, process: BaseProcess, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
-        assert process.poll() is None, "the process ended early"
+        assert process.is_alive(), "the process ended early"
         time.sleep(0.01)
 
 
+def _ended(process: BaseProcess) -> int | None:
+    process.join(120)
+    return process.exitcode
+
+
 def test_killed_and_continued_gives_the_same_bytes(tmp_path: Path) -> None:
-    folder, log, n = tmp_path / "votes", tmp_path / "log", 500
+    folder, log, n = tmp_path / "votes", tmp_path / "log", 100
     process = _collecting(folder, log, n)
     _wait_for(lambda: len(_shards(folder)) >= 2, process)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.join()
     assert 2 <= len(_shards(folder)) < SHARDS
     kept = {name: (folder / name).stat().st_mtime_ns for name in _shards(folder)}
-    assert _collecting(folder, log, n).wait(timeout=60) == 0
+    assert _ended(_collecting(folder, log, n)) == 0
     assert _shards(folder) == _reference(tmp_path / "reference", n)
     assert {name: (folder / name).stat().st_mtime_ns for name in kept} == kept
 
@@ -85,9 +96,9 @@ def test_killed_while_it_grows_and_continued_gives_the_same_bytes(tmp_path: Path
     process = _collecting(folder, log, 500)
     _wait_for(lambda: sum(content != begun[name] for name, content in _shards(folder).items()) >= 2, process)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.join()
     assert 2 <= sum(content != begun[name] for name, content in _shards(folder).items()) < SHARDS
-    assert _collecting(folder, log, 500).wait(timeout=60) == 0
+    assert _ended(_collecting(folder, log, 500)) == 0
     assert _shards(folder) == _reference(tmp_path / "reference", 500)
 
 
@@ -100,22 +111,23 @@ def test_killed_twenty_times_at_random_moments(tmp_path: Path) -> None:
         process = _collecting(folder, log, n)
         _wait_for((folder / "execution.json").exists, process)
         time.sleep(moments.uniform(0, 1.2))
-        if process.poll() is not None:  # finished before it was killed: damage something and go on
+        if not process.is_alive():  # finished before it was killed: damage something and go on
             for path in moments.sample(sorted(folder.glob("shard-*.parquet")), 6):
                 path.write_bytes(path.read_bytes()[: moments.randrange(2000)])
             continue
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.join()
         kills += 1
-    assert _collecting(folder, log, n).wait(timeout=120) == 0
+    assert _ended(_collecting(folder, log, n)) == 0
     assert _shards(folder) == _reference(tmp_path / "reference", n)
 
 
 def test_two_processes_share_the_work(tmp_path: Path) -> None:
-    folder, n = tmp_path / "votes", 500
+    folder, n = tmp_path / "votes", 100
     logs = [tmp_path / "first", tmp_path / "second"]
-    processes = [_collecting(folder, log, n) for log in logs]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    together = FORKS.Barrier(2)
+    processes = [_collecting(folder, log, n, together) for log in logs]
+    assert [_ended(process) for process in processes] == [0, 0]
     done = [log.read_text().split() if log.exists() else [] for log in logs]
     assert sorted(map(int, done[0] + done[1])) == list(range(SHARDS))  # each shard once
     assert all(done), "one of them did nothing"
@@ -123,24 +135,24 @@ def test_two_processes_share_the_work(tmp_path: Path) -> None:
     assert not list(folder.glob(".*")), "claims were left behind"
 
 
+def _hold(folder: Path, held: Any) -> None:
+    with LocalStorage(folder).claim("shard-00003.parquet") as mine:
+        held.put(mine)
+        time.sleep(600)
+
+
 def test_a_shard_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
     """One process has claimed a shard; the other waits for it, and does it when the first dies."""
-    folder, n = tmp_path / "votes", 100
-    hold = (
-        "import sys, time; from pathlib import Path; from rrise.votes.storage import LocalStorage\n"
-        "with LocalStorage(Path(sys.argv[1])).claim('shard-00003.parquet') as mine:\n"
-        "    print(mine, flush=True); time.sleep(600)"
-    )
-    with subprocess.Popen([sys.executable, "-c", hold, str(folder)], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"True\n"
-        process = _collecting(folder, tmp_path / "log", n)
-        _wait_for(lambda: len(_shards(folder)) == SHARDS - 1, process)
-        time.sleep(0.5)
-        assert process.poll() is None
-        assert "shard-00003.parquet" not in _shards(folder)
-        holder.kill()
-        assert process.wait(timeout=60) == 0
+    folder, n, held = tmp_path / "votes", 100, FORKS.SimpleQueue()
+    holder = with_torch(_hold, folder, held)
+    assert held.get() is True
+    process = _collecting(folder, tmp_path / "log", n)
+    _wait_for(lambda: len(_shards(folder)) == SHARDS - 1, process)
+    time.sleep(0.5)
+    assert process.is_alive()
+    assert "shard-00003.parquet" not in _shards(folder)
+    holder.kill()
+    assert _ended(process) == 0
     assert len(read_votes(folder)) == SHARD * SHARDS - 5
 
 
@@ -182,9 +194,7 @@ def ray():
 
 @pytest.fixture
 def store(tmp_path: Path) -> VoteStore:
-    images = torch.rand(SHARD * SHARDS - 5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    plan = VotePlan(0.25, 500, 5, "train")
-    return VoteStore(tmp_path / "ray", build_model("small-convnet", seed=0), images, plan)
+    return _store(tmp_path / "ray", 500)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")

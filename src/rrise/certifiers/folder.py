@@ -103,7 +103,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise FolderError(
-            f"{path / MANIFEST} field {error} is missing or invalid: the file is damaged or edited"
+            f"{path / MANIFEST} is damaged or edited: field {error} is missing or invalid"
         ) from None
     return certifier
 

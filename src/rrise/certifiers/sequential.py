@@ -26,6 +26,9 @@ HOPE = 2.0
 TOLERANCES = (0.01, 0.05)
 """Relative gains to stop at in evaluations, as those of Baseline 3."""
 
+_LARGEST = 0.493
+"""Up to this failure an anytime-valid bound is defined at proportions of one half."""
+
 Array = NDArray[np.float64]
 
 
@@ -91,7 +94,10 @@ class Sequential(VoteMethod):
             check_level(self.tolerance, "tolerance")
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise SettingError(f"expected a positive radius to stop at, got {self.radius}")
-        enough = _fewest_votes(float(exact_level(self.failure, "failure")))
+        failure = float(exact_level(self.failure, "failure"))
+        if failure >= _LARGEST:
+            raise SettingError(f"expected failure below {_LARGEST}, got {self.failure}")
+        enough = _fewest_votes(failure)
         if self.n - self.selection < enough:
             raise SettingError(
                 f"{self.n} votes, {self.selection} of them for selection, can never certify at "

@@ -5,7 +5,7 @@ exports asks the noise that travels in `Smoothing`.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,4 +105,5 @@ def noise_from_json(value: Json) -> Noise:
     if name not in NOISES:
         raise FolderError(f"expected noise out of {', '.join(NOISES)}; got {name!r}")
     kind: Any = NOISES[name]
-    return kind(**{field: value[field] for field in kind.__dataclass_fields__})  # type: ignore[no-any-return]
+    found: Noise = kind(**{field.name: value[field.name] for field in fields(kind)})
+    return found

@@ -22,6 +22,8 @@ _CANDIDATES = {"cpu": (16, 64, 128, 256, 512, 1024, 2048), "cuda": (16, 64, 256,
 _LONG_BATCH = 0.5
 """Seconds a batch may take before larger ones are no longer tried."""
 _WORTH_IT = 1.03
+_TRIAL, _LONG_TRIAL = 0.2, 2.0
+"""Seconds for which a batch size is tried out, and the chosen one measured."""
 
 
 def choose_execution(
@@ -82,7 +84,7 @@ def _rates(base: nn.Module, plan: VotePlan, sample: torch.Tensor, sizes: list[in
     engine = VoteEngine(base, plan, sample, Execution(sizes[0]))
     for size in sizes:
         try:
-            rates[size] = passes_per_second(engine.with_batch_size(size), sample, 0.2)
+            rates[size] = passes_per_second(engine.with_batch_size(size), sample, _TRIAL)
         except torch.OutOfMemoryError:
             if not rates:
                 raise
@@ -115,7 +117,7 @@ def estimate(base: nn.Module, plan: VotePlan, inputs: ShardedInputs, **wishes: A
     sample = inputs.shard(0)
     execution = choose_execution(base, plan, sample, len(inputs), **wishes)
     engine = VoteEngine(base, plan, sample, execution)
-    rate = passes_per_second(engine, sample, 2.0)
+    rate = passes_per_second(engine, sample, _LONG_TRIAL)
     shards = range(0, inputs.shards, -(-inputs.shards // 16))
     few = torch.cat([inputs.shard(index)[:: max(1, SHARD * len(shards) // 16)] for index in shards])[:SHARD]
     draws = min(plan.n, max(20, int(2 * rate / len(few))))

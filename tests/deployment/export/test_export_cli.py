@@ -36,7 +36,7 @@ def test_a_certifier_in_a_run_finds_its_data_and_is_written_beside_it(quick_demo
     loaded = load_deployed(folder)
     certifier = rrise.load_certifier(quick_demo / "certifier")
     assert loaded.calibration.size == certifier.calibration.size
-    assert "128 inputs apart from the calibration inputs" in loaded.guarantee.assumptions[-1]
+    assert "128 inputs apart from the calibration inputs" in loaded.guarantee.words.assumptions[-1]
     shutil.rmtree(folder)
 
 
@@ -51,7 +51,7 @@ def test_a_certifier_alone_needs_its_inputs_and_votes(quick_demo: Path, tmp_path
     votes = quick_demo / "votes" / "calibration"
     run(alone, "--inputs", tmp_path / "inputs.npy", "--votes", votes, "--out", tmp_path / "out")
     test = data.values("test")[:200]
-    here, there = rrise.load_certifier(alone)(test), load_deployed(tmp_path / "out").answer(test)
+    here, there = rrise.load_certifier(alone)(test), load_deployed(tmp_path / "out").certify(test)
     np.testing.assert_array_equal(there.label, here.label)
     np.testing.assert_allclose(there.radius, here.radius, atol=1e-4)
     assert (there.radius <= here.radius + 1e-5).all()

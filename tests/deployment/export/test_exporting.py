@@ -50,7 +50,7 @@ def int8(made: Calibrated, tmp_path_factory: pytest.TempPathFactory) -> Exported
 def check_parity(made: Calibrated, exported: ExportedCertifier) -> None:
     """The same labels, and radii at most rounding above torch's and at most 1e-4 below."""
     inputs = np.concatenate([made.fresh, made.images])
-    here, there = made.certifier(inputs), exported.answer(inputs)
+    here, there = made.certifier(inputs), exported.certify(inputs)
     np.testing.assert_array_equal(there.label, here.label)
     assert (there.radius <= here.radius + 1e-5).all()
     assert (there.radius >= here.radius - 1e-4).all()
@@ -86,10 +86,10 @@ def test_the_papers_networks_give_torchs_certificates(name: str, tmp_path: Path)
 
 
 def test_any_batch_size_and_none(made: Calibrated, exported: ExportedCertifier) -> None:
-    together = exported.answer(made.fresh)
-    single = [exported.answer(image[None]) for image in made.fresh]
+    together = exported.certify(made.fresh)
+    single = [exported.certify(image[None]) for image in made.fresh]
     np.testing.assert_allclose([answer.radius[0] for answer in single], together.radius, atol=3e-5)
-    empty = exported.answer(made.fresh[:0])
+    empty = exported.certify(made.fresh[:0])
     assert len(empty) == 0
     assert empty.probabilities.shape == (0, 10)
 
@@ -98,7 +98,7 @@ def test_the_offset_is_fitted_to_what_the_exported_surrogate_answers(
     made: Calibrated, exported: ExportedCertifier, int8: ExportedCertifier
 ) -> None:
     for found in (exported, int8):
-        answers = found.answer(made.images)
+        answers = found.certify(made.images)
         top = answers.probabilities.max(axis=1).astype(np.float64)
         agreeing = np.take_along_axis(np.asarray(made.votes), answers.label[:, None], axis=1)[:, 0]
         used = np.isin(top, found.evidence.top_probability)
@@ -109,7 +109,7 @@ def test_the_offset_is_fitted_to_what_the_exported_surrogate_answers(
     assert exported.calibration.size == 200
     assert int8.calibration.offset != exported.calibration.offset
     assert not np.allclose(
-        exported.answer(made.fresh).probabilities, int8.answer(made.fresh).probabilities, atol=1e-5
+        exported.certify(made.fresh).probabilities, int8.certify(made.fresh).probabilities, atol=1e-5
     )
 
 
@@ -117,7 +117,7 @@ def test_int8_ranges_come_from_inputs_that_do_not_fit_the_offset(
     made: Calibrated, int8: ExportedCertifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert int8.calibration.size == 200 - RANGE_INPUTS
-    assert f"{RANGE_INPUTS} of the certifier's calibration inputs" in int8.guarantee.assumptions[-1]
+    assert f"{RANGE_INPUTS} of the certifier's calibration inputs" in int8.guarantee.words.assumptions[-1]
     seen = []
     monkeypatch.setattr(
         quantisation, "quantised", lambda model, inputs: seen.extend(rrise_digests(inputs)) or model
@@ -125,7 +125,7 @@ def test_int8_ranges_come_from_inputs_that_do_not_fit_the_offset(
     other = export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", int8=True)
     chosen = np.isin(np.array(rrise_digests(made.images)), np.array(seen))
     assert chosen.sum() == RANGE_INPUTS
-    top = other.answer(made.images[~chosen]).probabilities.max(axis=1)
+    top = other.certify(made.images[~chosen]).probabilities.max(axis=1)
     np.testing.assert_allclose(np.sort(other.evidence.top_probability), np.sort(top), atol=1e-6)
 
 
@@ -139,11 +139,11 @@ def test_int8_with_range_inputs_of_its_own_keeps_every_calibration_input(
         export_certifier(*data, int8=True, range_inputs=made.fresh[:, 0])
     found = export_certifier(*data, int8=True, range_inputs=made.fresh[:40])
     assert found.calibration.size == 200
-    assert found.guarantee.numbers["ranges"]["inputs"] == 40
+    assert found.guarantee.form.range_inputs == 40
 
 
 def test_int8_changes_little(made: Calibrated, int8: ExportedCertifier) -> None:
-    here, there = made.certifier(made.fresh), int8.answer(made.fresh)
+    here, there = made.certifier(made.fresh), int8.certify(made.fresh)
     assert (here.label == there.label).mean() > 0.9
     assert abs(here.radius.mean() - there.radius.mean()) < 0.05
     assert int8.runtime == "onnxruntime-int8"
@@ -153,7 +153,7 @@ def test_int8_changes_little(made: Calibrated, int8: ExportedCertifier) -> None:
 def test_openvino_is_calibrated_in_its_own_form(made: Calibrated, numbers: str, tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     found = export_certifier(
-        made.certifier, made.images, made.votes, tmp_path / "out", openvino=True, int8=numbers == "int8"
+        made.certifier, made.images, made.votes, tmp_path / "out", runtime="openvino", int8=numbers == "int8"
     )
     assert found.runtime == f"openvino-{numbers}"
     if numbers == "fp32":
@@ -169,7 +169,7 @@ def test_a_runtime_that_is_missing_is_named(
 
     monkeypatch.setattr(runtimes, "version", missing)
     with pytest.raises(ValueError, match="needs openvino, which is not installed"):
-        export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", openvino=True)
+        export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", runtime="openvino")
     assert not (tmp_path / "out").exists()
 
 
@@ -240,7 +240,7 @@ def test_says_what_it_cost(
 ) -> None:
     export_certifier(made.certifier, made.images, made.votes, tmp_path / "out")
     cost = read_cost(tmp_path / "out")
-    here, there = made.certifier(made.images), exported.answer(made.images)
+    here, there = made.certifier(made.images), exported.certify(made.images)
     assert cost["torch"]["mean_radius"] == pytest.approx(here.radius.mean())
     assert cost["exported"]["mean_radius"] == pytest.approx(there.radius.mean())
     assert cost["mean_radius_lost"] == pytest.approx(here.radius.mean() - there.radius.mean(), abs=1e-9)
@@ -264,6 +264,6 @@ def test_a_fresh_process_with_onnx_runtime_and_numpy_alone_gives_the_same_certif
     )
     arguments = [str(tmp_path / name) for name in ("out/certifier.onnx", "inputs.npy", "found.npz")]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=tmp_path)
-    fresh, here = np.load(tmp_path / "found.npz"), exported.answer(made.fresh)
+    fresh, here = np.load(tmp_path / "found.npz"), exported.certify(made.fresh)
     for name in ("label", "radius", "lower_bound", "issued", "probabilities"):
         np.testing.assert_array_equal(fresh[name], getattr(here, name))

@@ -12,12 +12,16 @@ import torch
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
+import onnxruntime
+from torch import nn
+
 import rrise
 from rrise.deployment.export import folder as exported_folder
 from rrise.deployment.export.bound_table import BoundTable
 from rrise.deployment.export.exporting import export_certifier
 from rrise.deployment.export.graph import surrogate_graph, with_certificates
 from rrise.deployment.loading import load_deployed
+from rrise.errors import InputError
 from rrise.models.catalogue import SmallConvNet
 from tests.deployment.export.small_exports import Calibrated, calibrated, sign
 
@@ -59,10 +63,10 @@ def test_says_what_it_is(folders: Path, made: Calibrated) -> None:
     assert manifest["calibration"]["size"] == 72
     assert manifest["opset"] >= 18
     assert manifest["guarantee"]["failure"] == "0.1"
-    assert manifest["guarantee"]["numbers"]["form"] == "onnxruntime-int8"
+    assert manifest["guarantee"]["facts"]["form"]["numbers"] == "int8"
     card = (folders / "int8" / "README.md").read_text()
     assert "onnxruntime as int8" in card
-    assert made.certifier.guarantee.promise in card
+    assert made.certifier.guarantee.words.promise in card
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -99,21 +103,27 @@ def test_a_graph_of_another_form_is_refused_even_with_new_checksums(saved: Path,
         (
             lambda m: (
                 m["form"].update(numbers="int8"),
-                m["guarantee"]["numbers"].update(form="onnxruntime-int8"),
+                m["guarantee"]["facts"]["form"].update(numbers="int8"),
             ),
             "was calibrated in another form",
         ),
         (lambda m: m["calibration"].update(offset=0.0), "contradicts itself"),
         (lambda m: m["calibration"].update(rank=3), "contradicts itself"),
-        (lambda m: m["guarantee"].update(failure="0.001"), "its guarantee is not that of its calibration"),
+        (
+            lambda m: m["guarantee"]["facts"].update(failure="0.001"),
+            "its guarantee is not that of its calibration",
+        ),
         (lambda m: m["smoothing"].update(sigma=2.0), "its guarantee is not that of its calibration"),
         (
-            lambda m: (m["smoothing"].update(sigma=2.0), m["guarantee"]["numbers"].update(sigma=2.0)),
+            lambda m: (
+                m["smoothing"].update(sigma=2.0),
+                m["guarantee"]["facts"]["smoothing"].update(sigma=2.0),
+            ),
             "was calibrated in another form, or with other numbers",
         ),
         (lambda m: m["class_names"].pop(), "was calibrated in another form, or with other numbers"),
         (lambda m: m.update(format=2), "has format 2"),
-        (lambda m: m.pop("smoothing"), "lacks or garbles 'smoothing'"),
+        (lambda m: m.pop("smoothing"), "field 'smoothing' is missing or invalid"),
         (lambda m: m["files"].pop("probe.npz"), "does not list the files"),
     ],
 )
@@ -161,38 +171,63 @@ def test_torch_and_the_exported_form_are_loaded_the_same_way(
     made.certifier.save(tmp_path / "certifier")
     here, there = load_deployed(tmp_path / "certifier"), load_deployed(folders / "fp32", threads=1)
     assert (here.runtime, there.runtime) == ("torch", "onnxruntime-fp32")
-    exact, answers, others = made.certifier(made.fresh), here.answer(made.fresh), there.answer(made.fresh)
+    exact, answers, others = made.certifier(made.fresh), here.certify(made.fresh), there.certify(made.fresh)
     for name in ("label", "radius", "lower_bound", "issued"):
         np.testing.assert_array_equal(getattr(answers, name), getattr(exact, name))
         assert getattr(answers, name).dtype == getattr(others, name).dtype
     assert answers.probabilities.dtype == others.probabilities.dtype == np.float32
     np.testing.assert_allclose(answers.probabilities, others.probabilities, atol=1e-5)
-    assert len(here.answer(made.fresh[:0])) == 0
-
-
-def test_torch_issues_nothing_where_the_surrogate_returns_nan(made: Calibrated, tmp_path: Path) -> None:
-    made.certifier.save(tmp_path / "certifier")
-    inputs = np.concatenate([made.fresh[:2], np.full_like(made.fresh[:1], np.nan)])
-    answers = load_deployed(tmp_path / "certifier").answer(inputs)
-    np.testing.assert_array_equal(answers.radius[:2], made.certifier(made.fresh[:2]).radius)
-    assert not answers.issued[2]
-    assert answers.radius[2] == answers.lower_bound[2] == 0
+    assert len(here.certify(made.fresh[:0])) == 0
 
 
 @pytest.mark.parametrize("value", [-1e-6, 1.5, np.inf, -np.inf, np.nan])
-def test_neither_form_issues_a_radius_out_of_range(
+def test_both_forms_refuse_an_input_out_of_range_by_its_number(
     made: Calibrated, folders: Path, tmp_path: Path, value: float
 ) -> None:
     made.certifier.save(tmp_path / "certifier")
+    inputs = made.fresh[:5].copy()
+    inputs.reshape(len(inputs), -1)[3, 3] = value
+    for folder in (tmp_path / "certifier", folders / "fp32"):
+        with pytest.raises(InputError, match=r"expected (finite )?inputs"):
+            load_deployed(folder).certify(inputs)
+
+
+@pytest.mark.parametrize("value", [-1e-6, 1.5, np.inf, -np.inf, np.nan])
+def test_the_graph_by_itself_issues_no_radius_out_of_range(
+    made: Calibrated, folders: Path, value: float
+) -> None:
     inputs = made.fresh[:20].copy()
     sure = made.certifier(inputs).issued
     assert sure.any()
     inputs.reshape(len(inputs), -1)[::2, 3] = value
-    for folder in (tmp_path / "certifier", folders / "fp32"):
-        answers = load_deployed(folder).answer(inputs)
-        assert not answers.issued[::2].any()
-        assert not answers.radius[::2].any()
-        np.testing.assert_array_equal(answers.issued[1::2], sure[1::2])
+    session = onnxruntime.InferenceSession(folders / "fp32" / "certifier.onnx")
+    issued, radius = session.run(["issued", "radius"], {"images": inputs})
+    assert not issued[::2].any()
+    assert not radius[::2].any()
+    np.testing.assert_array_equal(issued[1::2], sure[1::2])
+
+
+def test_both_forms_abstain_where_the_surrogate_returns_nan(tmp_path: Path) -> None:
+    class Breaks(nn.Module):
+        """Returns NaN for inputs whose first value is above 0.9, where no calibration input is."""
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            first = inputs[:, :1]
+            logits = 20 * torch.cat([first, 1 - first], dim=1)
+            return logits + 0 * torch.log(0.9 - first)
+
+    inputs = np.random.default_rng(0).random((200, 2), dtype=np.float32) * np.float32(0.9)
+    votes = rrise.collect_votes(nn.Linear(2, 2), inputs, sigma=0.25, n=100)
+    certifier = rrise.calibrate(Breaks(), inputs, votes, failure=0.1)
+    exported = rrise.export_certifier(certifier, inputs, votes, tmp_path / "exported")
+    asked = np.array([[0.1, 0.5], [0.95, 0.5], [0.2, 0.5]], dtype=np.float32)
+    for form in (certifier, exported):
+        found = form.certify(asked)
+        assert found.probabilities is not None
+        assert np.isnan(found.probabilities[1]).any()
+        assert not found.issued[1]
+        assert found.radius[1] == found.lower_bound[1] == 0
+        np.testing.assert_array_equal(found.label[::2], certifier.certify(asked[::2]).label)
 
 
 def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:

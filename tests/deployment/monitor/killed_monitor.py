@@ -18,10 +18,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.monitor.monitor import Monitor
-from rrise.deployment.service.deployed import Answers
 from tests.closed_forms import HalfSpace
-from tests.deployment.monitor.watched_certifier import WatchedCertifier, watched_half_space
+from tests.deployment.monitor.watched_certifier import watched_half_space
+from tests.made_certificates import made_certificates
 
 VOTES = 40
 
@@ -34,13 +36,13 @@ def top(number: NDArray[np.int64]) -> NDArray[np.float32]:
     return (0.5 + (number * 7919 % 1000) / 2001).astype(np.float32)
 
 
-def answers_of(number: NDArray[np.int64]) -> Answers:
+def answers_of(number: NDArray[np.int64]) -> Certificates:
     probabilities = np.stack([1 - top(number), top(number)], axis=1)
     nothing = np.zeros(len(number))
-    return Answers(np.ones_like(number), nothing, nothing, nothing > 0, probabilities)
+    return made_certificates(np.ones_like(number), nothing, nothing, nothing > 0, probabilities)
 
 
-def serve(database: Path, watched: WatchedCertifier, base: HalfSpace, acknowledge: int) -> None:
+def serve(database: Path, watched: SurrogateCertifier, base: HalfSpace, acknowledge: int) -> None:
     """Observe query after query until killed; tell each state that the monitor says it has."""
     monitor = Monitor(watched, database, base=base, fraction=0.2, keep_inputs=True, max_waiting=10**6)
     number, said = monitor.state().queries, (-1, -1)
@@ -55,7 +57,7 @@ def serve(database: Path, watched: WatchedCertifier, base: HalfSpace, acknowledg
         time.sleep(0.001)
 
 
-def killed(database: Path, watched: WatchedCertifier, base: HalfSpace, after: float) -> list[list[int]]:
+def killed(database: Path, watched: SurrogateCertifier, base: HalfSpace, after: float) -> list[list[int]]:
     """Run for a while, kill, and return the states the monitor said it had."""
     read, write = os.pipe()
     child = os.fork()

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rrise.deployment.service.deployed import Answers
 from torch import nn
 
 import rrise
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.monitor import monitor as monitor_module
 from rrise.deployment.monitor.auditing import Auditor, verdict
 from rrise.deployment.monitor.monitor import Monitor
@@ -24,29 +25,30 @@ from rrise.deployment.monitor.subject import smoothing_of
 from rrise.statistics import fit_calibration
 from rrise.votes.smoothing import Smoothing
 from tests.closed_forms import HalfSpace
-from tests.deployment.monitor.watched_certifier import WatchedCertifier, queries, watched_half_space
+from tests.deployment.monitor.watched_certifier import queries, watched_half_space
+from tests.made_certificates import made_certificates
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[WatchedCertifier, HalfSpace]:
+def made() -> tuple[SurrogateCertifier, HalfSpace]:
     return watched_half_space()
 
 
 @pytest.fixture
-def watched(made: tuple[WatchedCertifier, HalfSpace]) -> WatchedCertifier:
+def watched(made: tuple[SurrogateCertifier, HalfSpace]) -> SurrogateCertifier:
     return made[0]
 
 
 @pytest.fixture
-def base(made: tuple[WatchedCertifier, HalfSpace]) -> HalfSpace:
+def base(made: tuple[SurrogateCertifier, HalfSpace]) -> HalfSpace:
     return made[1]
 
 
-def answers_with(top: np.ndarray) -> Answers:
-    """Answers of a surrogate that says `top` and is certain of nothing else."""
+def answers_with(top: np.ndarray) -> Certificates:
+    """Certificates of a surrogate that says `top` and is certain of nothing else."""
     probabilities = np.stack([1 - top, top], axis=1).astype(np.float32)
     ones, none = np.ones(len(top), dtype=np.int64), np.zeros(len(top))
-    return Answers(ones, none, none, np.zeros(len(top), dtype=np.bool_), probabilities)
+    return made_certificates(ones, none, none, np.zeros(len(top), dtype=np.bool_), probabilities)
 
 
 def rows(database: Path) -> list[dict[str, object]]:
@@ -57,12 +59,12 @@ def rows(database: Path) -> list[dict[str, object]]:
 
 
 def test_queries_like_the_calibration_inputs_are_counted_and_raise_no_alarm(
-    watched: WatchedCertifier, tmp_path: Path
+    watched: SurrogateCertifier, tmp_path: Path
 ) -> None:
     inputs = queries(3000)
     with Monitor(watched, tmp_path / "monitor.db") as monitor:
         for batch in np.split(inputs, 60):
-            monitor.observe(batch, watched.answer(batch))
+            monitor.observe(batch, watched.certify(batch))
         assert monitor.flush()
         state = monitor.state()
     assert (state.queries, state.audited, state.waiting, state.missed, state.errors) == (3000, 0, 0, 0, 0)
@@ -74,15 +76,15 @@ def test_queries_like_the_calibration_inputs_are_counted_and_raise_no_alarm(
 
 
 def test_a_change_raises_an_alarm_that_stays(
-    watched: WatchedCertifier, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    watched: SurrogateCertifier, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = time.time()
     far = np.clip(queries(1500) * 0.1 + 0.85, 0, 1)
     with Monitor(watched, tmp_path / "monitor.db", policy="abstain") as monitor:
-        monitor.observe(queries(200), watched.answer(queries(200)))
+        monitor.observe(queries(200), watched.certify(queries(200)))
         monitor.flush()
         assert not monitor.state().alarm
-        monitor.observe(far, watched.answer(far))
+        monitor.observe(far, watched.certify(far))
         monitor.flush()
         state = monitor.state()
         assert state.alarm
@@ -98,10 +100,10 @@ def test_a_change_raises_an_alarm_that_stays(
 
 
 def test_audits_have_the_votes_score_and_bound_of_the_definition(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path
 ) -> None:
     inputs = queries(60)
-    answers = watched.answer(inputs)
+    answers = watched.certify(inputs)
     with Monitor(watched, tmp_path / "monitor.db", base=base, fraction=1.0) as monitor:
         monitor.observe(inputs, answers)
         assert monitor.flush(audits=True)
@@ -123,7 +125,7 @@ def test_audits_have_the_votes_score_and_bound_of_the_definition(
     assert state.violations == sum(bool(row["violation"]) for row in found) == 0
 
 
-def test_each_audit_has_fresh_noise(watched: WatchedCertifier, base: HalfSpace) -> None:
+def test_each_audit_has_fresh_noise(watched: SurrogateCertifier, base: HalfSpace) -> None:
     auditor = Auditor(base, smoothing_of(watched), watched.calibration, (4,), seed=3)
     middle = np.full(4, 0.4, dtype=np.float32)
     audits = [Audit(number, 0.0, 1, 0.6, 0.0, False, middle) for number in (*range(1, 40), 1)]
@@ -133,7 +135,7 @@ def test_each_audit_has_fresh_noise(watched: WatchedCertifier, base: HalfSpace) 
     assert np.std(agreeing[:-1]) == pytest.approx(math.sqrt(watched.calibration.n * p * (1 - p)), rel=0.4)
 
 
-def test_a_violation_is_proven_by_the_votes_or_not_claimed(watched: WatchedCertifier) -> None:
+def test_a_violation_is_proven_by_the_votes_or_not_claimed(watched: SurrogateCertifier) -> None:
     calibration = watched.calibration
     assert verdict(calibration, 0.95, 40, 0.9, True).violation
     assert not verdict(calibration, 0.95, 40, 0.9, False).violation
@@ -142,7 +144,7 @@ def test_a_violation_is_proven_by_the_votes_or_not_claimed(watched: WatchedCerti
 
 
 def test_wrong_bounds_are_found_by_audits_although_top_probabilities_do_not_move(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Top probabilities as in calibration, on inputs where the base classifier is undecided."""
     rng = np.random.default_rng(0)
@@ -161,7 +163,7 @@ def test_wrong_bounds_are_found_by_audits_although_top_probabilities_do_not_move
 
 
 def test_the_fraction_of_audits_does_not_depend_on_the_content(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path
 ) -> None:
     with Monitor(watched, tmp_path / "m.db", base=base, fraction=0.01, max_waiting=10**6) as monitor:
         monitor._auditor.audit = lambda *_: None  # type: ignore[union-attr,method-assign,assignment]
@@ -172,7 +174,7 @@ def test_the_fraction_of_audits_does_not_depend_on_the_content(
 
 
 def test_too_many_audits_are_dropped_and_counted(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path
 ) -> None:
     go = threading.Event()
     with Monitor(watched, tmp_path / "m.db", base=base, fraction=1.0, max_waiting=5) as monitor:
@@ -180,7 +182,7 @@ def test_too_many_audits_are_dropped_and_counted(
         assert auditor is not None
         draw = auditor._agreeing
         auditor._agreeing = lambda *arguments: go.wait(20) and draw(*arguments)  # type: ignore[method-assign,assignment,return-value]
-        monitor.observe(queries(50), watched.answer(queries(50)))
+        monitor.observe(queries(50), watched.certify(queries(50)))
         monitor.flush()
         assert (monitor.state().waiting, monitor.state().dropped) == (5, 45)
         go.set()
@@ -189,7 +191,7 @@ def test_too_many_audits_are_dropped_and_counted(
 
 
 def test_errors_are_counted_and_reach_nobody(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Monitor(watched, tmp_path / "m.db", base=base, fraction=1.0) as monitor:
         good = answers_with(np.full(3, 0.9))
@@ -213,7 +215,7 @@ def test_errors_are_counted_and_reach_nobody(
 
 
 def test_a_database_that_fails_for_a_while_loses_nothing(
-    watched: WatchedCertifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: SurrogateCertifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitor_module, "RETRY", 0.01)
     with Monitor(watched, tmp_path / "m.db") as monitor:
@@ -226,13 +228,13 @@ def test_a_database_that_fails_for_a_while_loses_nothing(
             commit(*arguments, **settings)  # type: ignore[arg-type]
 
         monkeypatch.setattr(monitor._store, "commit", full)
-        monitor.observe(queries(10), watched.answer(queries(10)))
+        monitor.observe(queries(10), watched.certify(queries(10)))
         assert monitor.flush()
         assert (monitor.state().queries, monitor.state().errors) == (10, 3)
 
 
 def test_more_than_may_wait_is_missed_and_counted(
-    watched: WatchedCertifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: SurrogateCertifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitor_module, "MOST_PENDING", 100)
     monkeypatch.setattr(monitor_module, "PAUSE", 5.0)
@@ -245,7 +247,7 @@ def test_more_than_may_wait_is_missed_and_counted(
         assert 0 < state.missed <= 300
 
 
-def test_observing_is_cheap(watched: WatchedCertifier, tmp_path: Path) -> None:
+def test_observing_is_cheap(watched: SurrogateCertifier, tmp_path: Path) -> None:
     answers, inputs = answers_with(np.full(64, 0.9)), np.zeros((64, 4), np.float32)
     with Monitor(watched, tmp_path / "m.db") as monitor:
         start = time.perf_counter()
@@ -257,14 +259,14 @@ def test_observing_is_cheap(watched: WatchedCertifier, tmp_path: Path) -> None:
 
 
 def test_kept_inputs_are_audited_after_a_restart_and_others_are_lost(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path
 ) -> None:
     inputs = queries(8)
     for keep in (True, False):
         path = tmp_path / f"{keep}.db"
         with Monitor(watched, path, base=base, fraction=1.0, keep_inputs=keep) as monitor:
             monitor._auditor.audit = lambda *_: None  # type: ignore[union-attr,method-assign,assignment]
-            monitor.observe(inputs, watched.answer(inputs))
+            monitor.observe(inputs, watched.certify(inputs))
             monitor.flush()
             assert monitor.state().waiting == 8
         with Monitor(watched, path, base=base, fraction=1.0) as monitor:
@@ -277,12 +279,12 @@ def test_kept_inputs_are_audited_after_a_restart_and_others_are_lost(
 
 
 def test_logs_and_database_never_hold_inputs(
-    watched: WatchedCertifier, base: HalfSpace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    watched: SurrogateCertifier, base: HalfSpace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     inputs = np.full((4, 4), 0.123456, dtype=np.float32)
     with Monitor(watched, tmp_path / "m.db", base=base, fraction=1.0) as monitor:
-        monitor.observe(inputs, watched.answer(inputs))
+        monitor.observe(inputs, watched.certify(inputs))
         monitor.flush(audits=True)
     assert "0.1234" not in caplog.text
     for path in tmp_path.iterdir():
@@ -290,12 +292,12 @@ def test_logs_and_database_never_hold_inputs(
 
 
 def test_refuses_a_database_of_another_certifier_rate_or_kind(
-    watched: WatchedCertifier, certifier: rrise.Certifier, tmp_path: Path
+    watched: SurrogateCertifier, certifier: rrise.Certifier, tmp_path: Path
 ) -> None:
     path = tmp_path / "m.db"
     Monitor(watched, path).close()
     with pytest.raises(rrise.RriseError, match="database of another monitor: its votes is 100, and here"):
-        Monitor(WatchedCertifier(certifier), path)
+        Monitor(SurrogateCertifier(certifier), path)
     with pytest.raises(rrise.RriseError, match=r"false_alarm_rate is 0\.01, and here it is 0\.05"):
         Monitor(watched, path, rate=0.05)
     (tmp_path / "text.db").write_text("this is text, and rather a lot of it " * 50)
@@ -310,9 +312,11 @@ def test_refuses_a_database_of_another_certifier_rate_or_kind(
         Monitor(watched, path)
 
 
-def test_refuses_another_surrogate_with_the_same_guarantee(watched: WatchedCertifier, tmp_path: Path) -> None:
+def test_refuses_another_surrogate_with_the_same_guarantee(
+    watched: SurrogateCertifier, tmp_path: Path
+) -> None:
     Monitor(watched, tmp_path / "m.db").close()
-    other = WatchedCertifier(watched._certifier)
+    other = SurrogateCertifier(watched._certifier)
     top = other.evidence.top_probability.copy()
     top[0] = np.nextafter(top[0], 0)
     other.evidence = dataclasses.replace(other.evidence, top_probability=top)
@@ -332,18 +336,20 @@ def test_refuses_another_surrogate_with_the_same_guarantee(watched: WatchedCerti
     ],
 )
 def test_refuses_settings_that_cannot_work(
-    watched: WatchedCertifier, tmp_path: Path, settings: dict[str, object], sentence: str
+    watched: SurrogateCertifier, tmp_path: Path, settings: dict[str, object], sentence: str
 ) -> None:
     with pytest.raises(rrise.RriseError, match=sentence):
         Monitor(watched, tmp_path / "m.db", **settings)  # type: ignore[arg-type]
 
 
-def test_a_database_in_no_folder_is_refused(watched: WatchedCertifier, tmp_path: Path) -> None:
+def test_a_database_in_no_folder_is_refused(watched: SurrogateCertifier, tmp_path: Path) -> None:
     with pytest.raises(rrise.RriseError, match="does not exist"):
         Monitor(watched, tmp_path / "nowhere" / "m.db")
 
 
-def test_the_smoothed_classifier_comes_with_the_guarantee(watched: WatchedCertifier, base: HalfSpace) -> None:
+def test_the_smoothed_classifier_comes_with_the_guarantee(
+    watched: SurrogateCertifier, base: HalfSpace
+) -> None:
     votes = rrise.collect_votes(base, queries(1), sigma=0.25, n=10)
     assert smoothing_of(watched) == votes.smoothing
     assert isinstance(votes.smoothing, Smoothing)

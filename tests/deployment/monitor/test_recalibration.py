@@ -28,7 +28,7 @@ from rrise.deployment.monitor.recalibration import (
 from rrise.deployment.monitor.subject import about, certifier_identity
 from rrise.statistics import fit_calibration
 from tests.closed_forms import HalfSpace
-from tests.deployment.monitor.watched_certifier import WatchedCertifier
+from tests.deployment.monitor.watched_certifier import SurrogateCertifier
 
 
 def shifted(number: int, seed: int) -> np.ndarray:
@@ -58,9 +58,9 @@ def audited(
 ) -> Path:
     """The database of a monitor that audited 300 shifted queries."""
     database = tmp_path_factory.mktemp("monitor") / "monitor.db"
-    watched, inputs = WatchedCertifier(flattering), shifted(300, 1)
+    watched, inputs = SurrogateCertifier(flattering), shifted(300, 1)
     with Monitor(watched, database, base=half_space, fraction=1.0, max_waiting=300) as monitor:
-        monitor.observe(inputs, watched.answer(inputs))
+        monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
         assert monitor.state().audited == 300
         assert monitor.state().alarm
@@ -99,9 +99,9 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
 ) -> None:
     database, folder = tmp_path / "monitor.db", tmp_path / "certifier"
     certifier.save(folder)
-    watched, inputs = WatchedCertifier(certifier), shifted(60, 3)
+    watched, inputs = SurrogateCertifier(certifier), shifted(60, 3)
     with Monitor(watched, database, base=half_space, fraction=1.0) as monitor:
-        monitor.observe(inputs, watched.answer(inputs))
+        monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
         assert monitor.state().alarm
         with pytest.raises(rrise.RriseError, match=r"raised an alarm at .* Say from when on .*--since"):
@@ -114,7 +114,8 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     assert f"exchangeable with the calibration inputs, which are queries audited from {year}" in str(
         loaded.guarantee
     )
-    assert loaded.guarantee.numbers["calibration_inputs"] == 60
+    assert loaded.guarantee.calibration is not None
+    assert loaded.guarantee.calibration.inputs == 60
     assert "UTC, 60 of them different: drawn in the same way" in str(loaded.guarantee)
     assert "was decided without looking at their scores or votes" in str(loaded.guarantee)
     assert "Whether some of them equal training inputs is not known" in str(loaded.guarantee)
@@ -176,9 +177,9 @@ def test_repeats_of_a_few_inputs_are_not_many_calibration_inputs(
     certifier: rrise.Certifier, half_space: HalfSpace, tmp_path: Path
 ) -> None:
     """A probe that sends one image all day must not calibrate anything."""
-    watched, inputs = WatchedCertifier(certifier), np.repeat(shifted(9, 5), 10, axis=0)
+    watched, inputs = SurrogateCertifier(certifier), np.repeat(shifted(9, 5), 10, axis=0)
     with Monitor(watched, tmp_path / "monitor.db", base=half_space, fraction=1.0) as monitor:
-        monitor.observe(inputs, watched.answer(inputs))
+        monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
     audited = read_audited(tmp_path / "monitor.db")
     assert (len(audited.time), audited.distinct) == (90, 9)
@@ -217,11 +218,11 @@ def test_an_exported_certifier_is_recalibrated_in_its_own_form(
     certifier.save(tmp_path / "torch")
     database, inputs = tmp_path / "monitor.db", shifted(100, 6)
     with Monitor(exported, database, base=half_space, fraction=1.0) as monitor:
-        monitor.observe(inputs, exported.answer(inputs))
+        monitor.observe(inputs, exported.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
     new = recalibrate_folder(tmp_path / "exported", database, tmp_path / "new", since="2020-01-01")
     assert isinstance(new, ExportedCertifier)
-    before, after = exported.answer(uniform[500:]), new.answer(uniform[500:])
+    before, after = exported.certify(uniform[500:]), new.certify(uniform[500:])
     np.testing.assert_array_equal(before.probabilities, after.probabilities)
     exact = new.calibration.lower_bound(after.probabilities.max(axis=1))
     assert (after.lower_bound <= exact).all()

@@ -14,12 +14,12 @@ import uvicorn
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
-from rrise.deployment.service.deployed import Answers, Deployed
 from torch import nn
 
 import rrise
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.certifier import Certifier
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.deployment.loading import TorchCertifier
 
 PNG, JPEG, NPY, JSON = "image/png", "image/jpeg", "application/x-npy", "application/json"
 SIZE = 8
@@ -86,21 +86,17 @@ def npy(array: NDArray[Any]) -> bytes:
 
 
 class Altered:
-    """A deployed certifier that does something else before it answers."""
+    """A certifier that does something else before it certifies."""
 
-    def __init__(self, deployed: Deployed, before: Any) -> None:
-        self.input_shape, self.input_range = deployed.input_shape, deployed.input_range
-        self.class_names, self.guarantee = deployed.class_names, deployed.guarantee
-        self.runtime = deployed.runtime
-        self._deployed, self._before = deployed, before
+    def __init__(self, certifier: Certifier, before: Any) -> None:
+        self.input_shape, self.smoothing = certifier.input_shape, certifier.smoothing
+        self.class_names, self.guarantee = certifier.class_names, certifier.guarantee
+        self.runtime = certifier.runtime
+        self._certifier, self._before = certifier, before
 
-    def answer(self, inputs: NDArray[np.float32]) -> Answers:
+    def certify(self, inputs: NDArray[np.float32]) -> Certificates:
         self._before(inputs)
-        return self._deployed.answer(inputs)
-
-
-def deployed_of(certifier: SurrogateCertifier) -> TorchCertifier:
-    return TorchCertifier(certifier)
+        return self._certifier.certify(inputs)
 
 
 @contextlib.contextmanager

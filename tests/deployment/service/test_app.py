@@ -19,7 +19,7 @@ from rrise.deployment.service.samples import read_samples
 from rrise.deployment.service.settings import ServiceSettings
 from rrise.errors import InputError, MismatchError, SettingError
 
-from .serving import JPEG, JSON, NPY, PNG, Altered, ask, deployed_of, npy, png, some_images
+from .serving import JPEG, JSON, NPY, PNG, Altered, ask, npy, png, some_images
 
 TOKEN = "a-token-of-some-length"
 IMAGES = some_images(6, seed=5)
@@ -95,7 +95,7 @@ def test_radii_are_rounded_down_and_probabilities_come_when_asked_for(
 def test_without_the_token_nothing_is_answered_but_health_and_page(
     images_certifier: SurrogateCertifier,
 ) -> None:
-    app = create_app(deployed_of(images_certifier), settings=ServiceSettings(token=TOKEN))
+    app = create_app(images_certifier, settings=ServiceSettings(token=TOKEN))
     with TestClient(app) as client:
         for header in (
             {},
@@ -184,7 +184,7 @@ def test_the_examples_of_the_openapi_document_work(client: TestClient) -> None:
 def test_a_certifier_of_vectors_takes_arrays_and_says_why_it_takes_no_image(
     certifier: SurrogateCertifier,
 ) -> None:
-    with TestClient(create_app(deployed_of(certifier))) as client:
+    with TestClient(create_app(certifier)) as client:
         answer = client.post("/v1/certify", json=[0, 1, 0, 1])
         assert answer.json()["certificates"][0]["label"] == certifier(np.array([[0.0, 1, 0, 1]])).label[0]
         refused = ask(client, png(IMAGES[0]), PNG)
@@ -199,7 +199,7 @@ def test_a_certifier_of_vectors_takes_arrays_and_says_why_it_takes_no_image(
 
 
 def test_metrics_count_requests_inputs_and_batches(images_certifier: SurrogateCertifier) -> None:
-    with TestClient(create_app(deployed_of(images_certifier))) as client:
+    with TestClient(create_app(images_certifier)) as client:
         ask(client, npy(IMAGES), NPY)
         ask(client, b"", NPY)
         client.get("/some/secret/path")
@@ -225,7 +225,7 @@ def test_an_unexpected_error_is_a_500_and_the_log_holds_no_input(
     def broken(inputs: Any) -> None:
         raise RuntimeError(f"cannot compute {inputs.ravel()[0]}")
 
-    with TestClient(create_app(Altered(deployed_of(images_certifier), broken))) as client:
+    with TestClient(create_app(Altered(images_certifier, broken))) as client:
         with caplog.at_level(logging.DEBUG):
             answer = ask(client, npy(np.full((1, 8, 8), 0.123456, np.float32)), NPY)
         assert answer.status_code == 500
@@ -238,7 +238,7 @@ def test_an_input_error_of_the_surrogate_is_the_clients(images_certifier: Surrog
     def refuses(inputs: Any) -> None:
         raise InputError("the surrogate returned NaN for input 0")
 
-    with TestClient(create_app(Altered(deployed_of(images_certifier), refuses))) as client:
+    with TestClient(create_app(Altered(images_certifier, refuses))) as client:
         answer = ask(client, npy(IMAGES[:1]), NPY)
     assert (answer.status_code, answer.json()["error"]) == (422, "the surrogate returned NaN for input 0")
 
@@ -250,7 +250,7 @@ def test_samples_are_served_by_their_names_only(images_certifier: SurrogateCerti
     (folder / "two.jpg").write_bytes(png(IMAGES[1], "JPEG"))
     (folder / "array.npy").write_bytes(npy(IMAGES[0]))
     (tmp_path / "secret.png").write_bytes(b"secret")
-    deployed = deployed_of(images_certifier)
+    deployed = images_certifier
     samples = read_samples(folder, deployed.input_shape, deployed.input_range)
     with TestClient(create_app(deployed, samples=samples)) as client:
         assert client.get("/v1/certifier").json()["samples"] == ["one.png", "two.jpg"]
@@ -269,7 +269,7 @@ def test_another_base_classifier_is_refused_at_start(
     certifier, base = image_certifier
     other = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     with pytest.raises(MismatchError, match="calibrated for the base classifier"):
-        create_app(deployed_of(certifier), base=other)
-    assert create_app(deployed_of(certifier), base=base).state.service.verifier is not None
+        create_app(certifier, base=other)
+    assert create_app(certifier, base=base).state.service.verifier is not None
     assert not any(part.training for part in base.modules())
     assert torch.is_grad_enabled()

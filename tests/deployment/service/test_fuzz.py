@@ -15,7 +15,7 @@ from rrise.deployment.service.app import create_app
 from rrise.deployment.service.requests import TYPES
 from rrise.deployment.service.settings import ServiceSettings
 
-from .serving import JSON, NPY, PNG, deployed_of, npy, png, served, some_images
+from .serving import JSON, NPY, PNG, npy, png, served, some_images
 
 IMAGE = some_images(1, seed=5)[0]
 FORM = (
@@ -35,7 +35,7 @@ VALID = {
 @pytest.fixture
 def app(image_certifier: tuple[SurrogateCertifier, nn.Module]) -> FastAPI:
     certifier, base = image_certifier
-    return create_app(deployed_of(certifier), base=base, settings=ServiceSettings(max_votes=200))
+    return create_app(certifier, base=base, settings=ServiceSettings(max_votes=200))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from rrise.deployment.service.settings import ServiceSettings
 from rrise.votes.live import LiveVotes
 from tests.browsing import LEAST_CONTRAST, WIDTHS, opened_page
 
-from .serving import deployed_of, npy, png, served, some_images
+from .serving import npy, png, served, some_images
 
 TOKEN = "a-token-of-some-length"
 IMAGES = some_images(8, seed=5)
@@ -69,7 +69,7 @@ def site(
     assert issued[0]
     (folder / "0-sure.png").write_bytes(png(IMAGES[0]))
     (folder / "1-unsure.png").write_bytes(png(GREY))
-    deployed, monitor = deployed_of(certifier), FakeMonitor()
+    deployed, monitor = certifier, FakeMonitor()
     samples = read_samples(folder, deployed.input_shape, deployed.input_range)
     with served(create_app(deployed, base=base, monitor=monitor, samples=samples)) as address:
         yield address, monitor
@@ -285,7 +285,7 @@ def test_it_can_be_read_and_used_by_everyone(opened: Any) -> None:
 
 
 def test_a_service_with_a_token_asks_for_it(browser: Any, images_certifier: SurrogateCertifier) -> None:
-    app = create_app(deployed_of(images_certifier), settings=ServiceSettings(token=TOKEN))
+    app = create_app(images_certifier, settings=ServiceSettings(token=TOKEN))
     with served(app) as address:
         page = browser.new_context().new_page()
         page.goto(address)
@@ -303,7 +303,7 @@ def test_a_service_with_a_token_asks_for_it(browser: Any, images_certifier: Surr
 def test_a_certifier_of_vectors_takes_arrays(
     browser: Any, certifier: SurrogateCertifier, tmp_path: Path
 ) -> None:
-    with served(create_app(deployed_of(certifier))) as address:
+    with served(create_app(certifier)) as address:
         page = browser.new_context().new_page()
         page.goto(address)
         page.locator("#facts dd").first.wait_for()

@@ -27,7 +27,7 @@ from rrise.deployment.service.app import create_app
 from rrise.deployment.service.settings import ServiceSettings
 from rrise.errors import FolderError, SettingError
 
-from .serving import NPY, Altered, deployed_of, npy, served, some_images, until
+from .serving import NPY, Altered, npy, served, some_images, until
 
 IMAGES = some_images(8, seed=5)
 BODY: Any = {"content": npy(IMAGES[0]), "headers": {"content-type": NPY}}
@@ -187,7 +187,7 @@ def head(length: int) -> bytes:
 
 
 def test_a_slow_client_gets_408_and_holds_nobody_up(images_certifier: SurrogateCertifier) -> None:
-    app = create_app(deployed_of(images_certifier), settings=ServiceSettings(timeout=3.0))
+    app = create_app(images_certifier, settings=ServiceSettings(timeout=3.0))
     content = npy(IMAGES[0])
     with served(app) as address, connect(address) as slow:
         slow.sendall(head(len(content)) + content[:50])
@@ -201,7 +201,7 @@ def test_a_slow_client_gets_408_and_holds_nobody_up(images_certifier: SurrogateC
 
 
 def test_clients_that_disconnect_leave_nothing_behind(images_certifier: SurrogateCertifier) -> None:
-    app = create_app(deployed_of(images_certifier))
+    app = create_app(images_certifier)
     content = npy(IMAGES[0])
     with served(app) as address:
         for sent in (head(len(content)), head(len(content)) + content[:50], head(len(content)) + content):
@@ -221,7 +221,7 @@ def test_it_answers_beside_a_thousand_idle_connections(images_certifier: Surroga
         pytest.skip(f"this system allows {hard} open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
-        app = create_app(deployed_of(images_certifier))
+        app = create_app(images_certifier)
         with served(app) as address, contextlib.ExitStack() as open_connections:
             for _ in range(1000):
                 open_connections.enter_context(connect(address))
@@ -238,7 +238,7 @@ def test_a_full_queue_is_a_503_and_a_late_answer_a_504(images_certifier: Surroga
         time.sleep(1.5)
 
     settings = ServiceSettings(queue=2, max_batch=1, max_inputs=2, timeout=1.0)
-    app = create_app(Altered(deployed_of(images_certifier), slow), settings=settings)
+    app = create_app(Altered(images_certifier, slow), settings=settings)
     with served(app) as address, concurrent.futures.ThreadPoolExecutor(8) as pool:
         post = [pool.submit(httpx.post, f"{address}/v1/certify", timeout=20, **BODY) for _ in range(8)]
         answers = [each.result() for each in post]
@@ -252,7 +252,7 @@ def test_a_full_queue_is_a_503_and_a_late_answer_a_504(images_certifier: Surroga
 
 def test_bodies_of_many_requests_together_are_limited(images_certifier: SurrogateCertifier) -> None:
     settings = ServiceSettings(max_body=1000, max_held=1500)
-    app = create_app(deployed_of(images_certifier), settings=settings)
+    app = create_app(images_certifier, settings=settings)
     with served(app) as address, connect(address) as first, connect(address) as second:
         first.sendall(head(900) + b"x" * 899)
         until(lambda: app.state.service.bodies.held == 899)
@@ -265,7 +265,7 @@ def test_bodies_of_many_requests_together_are_limited(images_certifier: Surrogat
 def test_a_batch_of_many_clients_gets_everyone_his_own_answer(images_certifier: SurrogateCertifier) -> None:
     many = some_images(40, seed=11)
     expected = images_certifier(many)
-    with served(create_app(deployed_of(images_certifier))) as address, httpx.Client() as client:
+    with served(create_app(images_certifier)) as address, httpx.Client() as client:
 
         def radius(index: int) -> float:
             content = npy(many[index])

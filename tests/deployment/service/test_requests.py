@@ -18,7 +18,7 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.settings import ServiceSettings
 
-from .serving import JPEG, JSON, NPY, PNG, ask, deployed_of, npy, png, some_images
+from .serving import JPEG, JSON, NPY, PNG, ask, npy, png, some_images
 
 IMAGES = some_images(6, seed=5)
 
@@ -121,7 +121,7 @@ def test_a_pickled_array_is_never_unpickled(client: TestClient, tmp_path: Path) 
 
 
 def test_the_body_limit_holds_while_a_body_streams_in(images_certifier: SurrogateCertifier) -> None:
-    app = create_app(deployed_of(images_certifier), settings=ServiceSettings(max_body=1000, max_held=1500))
+    app = create_app(images_certifier, settings=ServiceSettings(max_body=1000, max_held=1500))
     sent = 0
 
     def endless() -> Iterator[bytes]:

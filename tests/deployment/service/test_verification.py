@@ -16,12 +16,11 @@ from rrise.certifiers.sequential import Sequential
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.deployment.service.app import create_app
 from rrise.deployment.service.settings import ServiceSettings
-from rrise.deployment.service.verification import MonteCarlo
 from rrise.errors import SettingError
 from rrise.statistics import anytime_lower, certified_radius
 from tests.closed_forms import HalfSpace
 
-from .serving import NPY, PNG, ask, deployed_of, npy, png, served, some_images, until
+from .serving import NPY, PNG, ask, npy, png, served, some_images, until
 
 IMAGES = some_images(6, seed=5)
 UNSURE = np.full((1, 8, 8), 0.5, np.float32)
@@ -44,8 +43,8 @@ def verified(client: TestClient, content: bytes, kind: str = PNG, query: str = "
 @pytest.fixture(scope="module")
 def asked(image_certifier: Made) -> list[tuple[str, Any]]:
     certifier, base = image_certifier
-    with TestClient(create_app(deployed_of(certifier), base=base)) as client:
-        return verified(client, npy(UNSURE), NPY, "?votes=2000&alpha=0.01")
+    with TestClient(create_app(certifier, base=base)) as client:
+        return verified(client, npy(UNSURE), NPY, "?votes=2000&failure=0.01")
 
 
 def test_the_bound_of_each_look_is_the_anytime_valid_one_of_its_votes(asked: list[tuple[str, Any]]) -> None:
@@ -65,7 +64,7 @@ def test_the_certificate_at_the_end_is_that_of_the_last_look(asked: list[tuple[s
     (_, last), (_, certificate) = asked[-2:]
     for name in ("label", "class_name", "radius", "lower_bound", "issued", "votes"):
         assert certificate[name] == last[name]
-    assert certificate["guarantee"]["method"] == "sequential"
+    assert certificate["guarantee"]["facts"]["method"] == "sequential"
     assert certificate["guarantee"]["failure"] == "0.01"
 
 
@@ -73,13 +72,13 @@ def test_the_certificate_at_the_end_is_that_of_the_last_look(asked: list[tuple[s
 def known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw the same noise in every run of the tests."""
     seeds = itertools.count()
-    monkeypatch.setattr("rrise.deployment.service.verification.secrets.randbits", lambda _: next(seeds))
+    monkeypatch.setattr("rrise.certifiers.voting.secrets.randbits", lambda _: next(seeds))
 
 
 @pytest.mark.usefixtures("known_noise")
 def test_bounds_stay_below_the_true_probability(certifier: SurrogateCertifier, half_space: HalfSpace) -> None:
     inputs = np.random.default_rng(3).random((20, 4), dtype=np.float32)
-    with TestClient(create_app(deployed_of(certifier), base=half_space)) as client:
+    with TestClient(create_app(certifier, base=half_space)) as client:
         for row in inputs:
             noise = 0.25 * torch.randn(20_000, 4)
             answers = half_space((torch.from_numpy(row) + noise).clamp(0, 1)).argmax(dim=1)
@@ -91,8 +90,8 @@ def test_bounds_stay_below_the_true_probability(certifier: SurrogateCertifier, h
 
 def test_the_noise_is_fresh_each_time(image_certifier: Made) -> None:
     certifier, base = image_certifier
-    monte_carlo = MonteCarlo(base, deployed_of(certifier))
-    once, again = (monte_carlo.live(UNSURE[None], 100) for _ in range(2))
+    voting = Sequential(1000).bind_like(base, certifier)
+    once, again = (voting.live(UNSURE[None], n=100) for _ in range(2))
     assert once.stream != again.stream
     votes = [[int(each.counts(i, i + 1).argmax()) for i in range(100)] for each in (once, again)]
     assert votes[0] != votes[1]
@@ -104,15 +103,15 @@ def test_the_noise_is_fresh_each_time(image_certifier: Made) -> None:
         ("?votes=100001", "expected at most 100000 votes"),
         ("?votes=101", "can never certify"),
         ("?votes=-5", "expected n to be at least 1 vote"),
-        ("?alpha=0", "expected"),
-        ("?alpha=nan", "expected"),
-        ("?alpha=0.499", "expected alpha below 0.493"),
+        ("?failure=0", "expected"),
+        ("?failure=nan", "expected"),
+        ("?failure=0.499", "expected failure below 0.493"),
         ("?votes=many", "the parameter votes"),
     ],
 )
 def test_impossible_budgets_and_levels_are_refused(image_certifier: Made, query: str, words: str) -> None:
     certifier, base = image_certifier
-    with TestClient(create_app(deployed_of(certifier), base=base)) as client:
+    with TestClient(create_app(certifier, base=base)) as client:
         answer = ask(client, png(IMAGES[0]), PNG, f"/v1/verify{query}")
     assert answer.status_code == 422
     assert words in answer.json()["error"]
@@ -120,7 +119,7 @@ def test_impossible_budgets_and_levels_are_refused(image_certifier: Made, query:
 
 def test_one_input_is_verified_at_a_time_and_not_two_in_a_request(image_certifier: Made) -> None:
     certifier, base = image_certifier
-    app = create_app(deployed_of(certifier), base=base)
+    app = create_app(certifier, base=base)
     with served(app) as address, httpx.Client(base_url=address) as client:
         two = client.post("/v1/verify", content=npy(IMAGES[:2]), headers={"content-type": NPY})
         assert two.status_code == 422
@@ -138,7 +137,7 @@ def test_one_input_is_verified_at_a_time_and_not_two_in_a_request(image_certifie
 
 def test_votes_stop_when_the_client_goes_away(image_certifier: Made) -> None:
     certifier, base = image_certifier
-    app = create_app(deployed_of(certifier), base=base, settings=ServiceSettings(max_votes=10**8))
+    app = create_app(certifier, base=base, settings=ServiceSettings(max_votes=10**8))
     with served(app) as address:
         body: Any = {"content": npy(IMAGES[0]), "headers": {"content-type": NPY}}
         with httpx.stream("POST", f"{address}/v1/verify?votes=1000000", **body) as answer:
@@ -150,7 +149,7 @@ def test_votes_stop_when_the_client_goes_away(image_certifier: Made) -> None:
 
 def test_a_service_that_ends_cuts_a_verification_short_at_a_valid_look(image_certifier: Made) -> None:
     certifier, base = image_certifier
-    app = create_app(deployed_of(certifier), base=base)
+    app = create_app(certifier, base=base)
     with served(app) as address:
         body: Any = {"content": npy(IMAGES[0]), "headers": {"content-type": NPY}}
         text = ""
@@ -167,7 +166,7 @@ def test_a_service_that_ends_cuts_a_verification_short_at_a_valid_look(image_cer
 
 def test_an_error_of_the_base_classifier_ends_the_stream_with_a_sentence(image_certifier: Made) -> None:
     certifier, base = image_certifier
-    app = create_app(deployed_of(certifier), base=base)
+    app = create_app(certifier, base=base)
     with TestClient(app) as client:
         app.state.service.verifier._monte_carlo.base = _Failing(base)
         found = verified(client, png(IMAGES[0]), query="?votes=500")
@@ -211,7 +210,7 @@ class FakeMonitor:
 def test_the_monitor_is_told_of_every_answer_but_trials_and_shown(image_certifier: Made) -> None:
     certifier, _ = image_certifier
     monitor = FakeMonitor("warn")
-    with TestClient(create_app(deployed_of(certifier), monitor=monitor)) as client:
+    with TestClient(create_app(certifier, monitor=monitor)) as client:
         ask(client, npy(IMAGES), NPY)
         trial = ask(client, npy(IMAGES), NPY, "/v1/certify?trial=true")
         assert trial.json()["certificates"][0]["label"] == certifier(IMAGES).label[0]
@@ -232,7 +231,7 @@ def test_the_monitor_is_told_of_every_answer_but_trials_and_shown(image_certifie
 def test_after_an_alarm_the_policy_holds(image_certifier: Made, policy: str) -> None:
     certifier, base = image_certifier
     monitor = FakeMonitor(policy)
-    app = create_app(deployed_of(certifier), base=base, monitor=monitor)
+    app = create_app(certifier, base=base, monitor=monitor)
     with TestClient(app) as client:
         before = ask(client, npy(IMAGES), NPY).json()
         assert before["warning"] is None
@@ -254,13 +253,11 @@ def test_after_an_alarm_the_policy_holds(image_certifier: Made, policy: str) -> 
         )
     else:
         assert after["certificates"][0]["guarantee"] != certifier.guarantee.id
-        drawn = Sequential(1000, alpha="0.1").certify_inputs(
-            base, IMAGES, sigma=0.25, precision=certifier.smoothing.precision
-        )
+        drawn = Sequential(1000, failure="0.1").bind_like(base, certifier).certify(IMAGES)
         assert [found["label"] for found in after["certificates"]] == drawn.label.tolist()
         assert [found["radius"] for found in after["certificates"]] == pytest.approx(drawn.radius, abs=0.1)
 
 
 def test_falling_back_to_monte_carlo_needs_the_base_classifier(image_certifier: Made) -> None:
     with pytest.raises(SettingError, match="the policy monte-carlo needs the base classifier"):
-        create_app(deployed_of(image_certifier[0]), monitor=FakeMonitor("monte-carlo"))
+        create_app(image_certifier[0], monitor=FakeMonitor("monte-carlo"))
