@@ -135,6 +135,8 @@ EARLY_STOPPING = register_method(
     Method(
         "Baseline 3",
         label="Baseline 3: early stopping, not valid",
+        about="Stops when the predicted gain is small, then bounds as if the number of votes had been fixed "
+        "(after Voracek, 2024); its level does not hold.",
         order=3,
         look=Look(ORANGE, (6, 1.5, 1.5, 1.5), "v", "\\\\\\"),
         in_paper=True,

@@ -28,6 +28,7 @@ class Method:
     Attributes:
         name: what results and tables call it, such as `Baseline 2`.
         label: what figures and pages call it; the name if empty.
+        about: what it does, and whether its level holds, in a sentence for the documents.
         order: its place in tables and legends.
         look: how it is drawn.
         in_paper: whether the paper has it.
@@ -43,6 +44,7 @@ class Method:
 
     name: str
     label: str = ""
+    about: str = ""
     order: int = LAST
     look: Look = UNKNOWN
     in_paper: bool = False

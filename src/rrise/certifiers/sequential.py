@@ -195,6 +195,8 @@ register_words("sequential", why="This holds whenever and for whatever reason th
 SEQUENTIAL = register_method(
     Method(
         "Sequential, anytime-valid",
+        about="Stops for any reason, with a bound that holds at every moment; its level holds for each "
+        "input.",
         order=6,
         look=Look(SKY, (8, 2, 2, 2), "X", "---"),
         variants=lambda n, failure: [

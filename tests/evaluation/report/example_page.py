@@ -22,7 +22,7 @@ def guarantee(failure: str, nominal: str | None = None) -> dict[str, Any]:
         "promise": f"With probability at most {failure} something is wrong.",
         "assumptions": ["the inputs are exchangeable."],
         "not_promised": ["anything for attacked inputs."],
-        "numbers": {} if nominal is None else {"nominal_failure": nominal},
+        "facts": {"nominal_failure": nominal},
     }
 
 

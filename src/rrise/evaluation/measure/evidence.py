@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.methods import ONE_STAGE, SEQUENTIAL, TWO_STAGE
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
-from rrise.evaluation.measure.outcomes import MONTE_CARLO, SEQUENTIAL, TWO_STAGE, Outcome, Setting
+from rrise.evaluation.measure.outcomes import Outcome, Setting
 from rrise.files import Json
 from rrise.statistics import float32_below
 from rrise.votes.array import Votes
@@ -107,9 +108,10 @@ class Evidence:
         budget, failure = self.about["main_budget"], self.about["main_failure"]
 
         def wanted(setting: Setting) -> bool:
-            if setting.budget == budget and setting.method in (MONTE_CARLO, TWO_STAGE):
+            if setting.budget == budget and setting.method in (ONE_STAGE.name, TWO_STAGE.name):
                 return True
-            return setting.failure == failure and (setting.method != SEQUENTIAL or setting.budget == budget)
+            small = setting.method == SEQUENTIAL.name and setting.budget != budget
+            return setting.failure == failure and not small
 
         return self.keeping(wanted)
 
