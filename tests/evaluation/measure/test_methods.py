@@ -148,3 +148,18 @@ def test_certificates_take_the_votes_of_their_own_inputs() -> None:
             smoothing=SMOOTHING,
             failure=0.5,
         )
+
+
+def test_outcomes_come_in_the_order_that_stored_evidence_has() -> None:
+    votes, selection = (stored(np.linspace(0.5, 1, 20), 3, seed) for seed in (1, 2))
+    found = [outcome.setting for outcome in voting_outcomes(votes, selection, (N,), (0.1,))]
+    assert [(setting.method, setting.variant) for setting in found] == [
+        ("Baseline 1", "n600"),
+        ("Monte Carlo, two-stage", "n600"),
+        ("Baseline 2", "k600_decline0.01"),
+        ("Baseline 3", "n600_tol0.01"),
+        ("Sequential, anytime-valid", "n600_tol0.01"),
+        ("Baseline 2", "k600_decline0.05"),
+        ("Baseline 3", "n600_tol0.05"),
+        ("Sequential, anytime-valid", "n600_tol0.05"),
+    ]

@@ -54,8 +54,8 @@ _CAPTIONS = {
     ),
     "cost": (
         "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
-        "number of queries; it has paid off where its line crosses zero. Baselines 2 and 3 are their 1 % "
-        "variants."
+        "number of queries; it has paid off where its line crosses zero. Methods that come in "
+        "several variants are shown with that of the comparison above."
     ),
 }
 _FIRST = "mean_passes"
