@@ -25,6 +25,7 @@ from rrise.evaluation.measure import costs
 from rrise.evaluation.measure.equal_monte_carlo import Rivals
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import surrogate_outcomes
+from rrise.votes.noise import Gaussian
 
 BREAK_EVENS = {
     "Baseline 1 n10000": "RRISE BE vs B1",
@@ -117,7 +118,7 @@ def equal_quality(results: Results) -> str:
         (entry,) = results.entries(variant=f"{family}_n{budget}", failure=level, score=score)
         rows.append({**entry, "name": entry_name(entry)})
     evidence = results.evidence[0].held_out()
-    rivals = Rivals(evidence.reference, evidence.labels, evidence.about["sigma"])
+    rivals = Rivals(evidence.reference, evidence.labels, Gaussian(evidence.about["sigma"]))
     for score in ("additive", "probit"):
         option = _choices(evidence, score)[-1]
         rival = rivals.cheapest(float(MAIN_LEVEL), option["accuracy"], option["radius"])

@@ -22,7 +22,8 @@ class Certifier(Protocol):
     certifiers. The service, the command line and evaluations use nothing else.
 
     One policy for bad values holds for all of them. An input that is not a finite number, or out of range, is
-    an `InputError` that names it. Where a network returns NaN for a valid input, the certifier abstains.
+    an `InputError` that names it. Where a surrogate returns NaN for a valid input, the certifier abstains.
+    A base classifier that returns NaN under noise has no votes: an `InputError` names the input.
     """
 
     @property

@@ -18,7 +18,8 @@ from rrise.certifiers.methods import (
 from rrise.errors import InputError, SettingError
 from rrise.evaluation.measure.all_metrics import METRICS
 from rrise.evaluation.measure.measurement import measure
-from rrise.evaluation.measure.outcomes import Offline, Outcome, Setting
+from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
+from rrise.votes.noise import Gaussian
 from tests.evaluation.measure.naive_metrics import (
     GUARANTEE,
     THRESHOLDS,
@@ -36,7 +37,7 @@ def certificates(bound: list[float], passes: Any = 1) -> Certificates:
 
 
 def voting(method: str, variant: str, budget: int = 100, failure: str = "0.25", passes: Any = 100) -> Outcome:
-    return Outcome(Setting(method, variant, budget, failure), certificates([0.9, 0.6, 0.4], passes))
+    return Outcome(MethodSetting(method, variant, budget, failure), certificates([0.9, 0.6, 0.4], passes))
 
 
 def surrogate(
@@ -46,7 +47,7 @@ def surrogate(
     budget: int = 100,
 ) -> Outcome:
     offline = Offline(5_000, 1_500, 330, training_inputs=50, batch_size=16, epoch=10)
-    setting = Setting(method, variant, budget, "0.25", score)
+    setting = MethodSetting(method, variant, budget, "0.25", score)
     return Outcome(setting, certificates([0.8, 0.55, 0.3]), 0.1, offline, 2.5)
 
 
@@ -171,7 +172,7 @@ def test_numbers_against_their_definitions(inputs: int, classes: int) -> None:
     rng = np.random.default_rng(inputs + classes)
     votes, labels = random_votes(rng, inputs, classes), rng.integers(0, min(classes, 3), inputs)
     some = [random_certificates(rng, inputs, min(classes, 3)) for _ in range(5)]
-    outcomes = [Outcome(Setting(RRISE.name, f"n{i}", 100, "0.1"), part) for i, part in enumerate(some)]
+    outcomes = [Outcome(MethodSetting(RRISE.name, f"n{i}", 100, "0.1"), part) for i, part in enumerate(some)]
     for result, part in zip(measure(outcomes, labels, votes, THRESHOLDS, **MAIN), some, strict=True):
         for name, value in naive_metrics(part, labels.tolist(), votes, THRESHOLDS).items():
             assert result["metrics"][name] == (None if value is None else pytest.approx(value)), name
@@ -234,10 +235,12 @@ def test_a_surrogate_has_the_monte_carlo_that_certifies_as_much_beside_it() -> N
     votes = np.array([[990, 10], [60, 940], [800, 200], [300, 700]] * 25)
     labels = np.tile([0, 1, 0, 1], 25)
     bound = np.tile([0.9, 0.8, 0.6, 0.4], 25)
-    setting = Setting(RRISE.name, "trainhead_initbase_n100", 100, "0.25", "additive")
+    setting = MethodSetting(RRISE.name, "trainhead_initbase_n100", 100, "0.25", "additive")
     part = Certificates.from_bound(labels, bound, guarantee=GUARANTEE, passes=1)
     offline = Offline(9_000, 900, 100)
-    (found,) = measure([Outcome(setting, part, 0.1, offline)], labels, votes, THRESHOLDS, sigma=0.5, **MAIN)
+    (found,) = measure(
+        [Outcome(setting, part, 0.1, offline)], labels, votes, THRESHOLDS, noise=Gaussian(0.5), **MAIN
+    )
     passes = found["metrics"]["rival_passes"]
     assert 5 < passes < 100
     assert found["metrics"]["rival_break_even"] == -(-10_000 // (passes - 1))
@@ -256,7 +259,7 @@ def test_inputs_that_were_calibrated_on_are_no_evidence() -> None:
     rng = np.random.default_rng(3)
     votes, labels = random_votes(rng, 40, 3), rng.integers(0, 3, 40)
     part, mask = random_certificates(rng, 40, 3), np.arange(40) < 15
-    setting = Setting(RRISE.name, "trainhead_initbase_n100", 100, "0.1", "additive")
+    setting = MethodSetting(RRISE.name, "trainhead_initbase_n100", 100, "0.1", "additive")
     (found,) = measure([Outcome(setting, part)], labels, votes, THRESHOLDS, calibrated_on=mask, **MAIN)
     (rest,) = measure([Outcome(setting, part[~mask])], labels[~mask], votes[~mask], THRESHOLDS, **MAIN)
     judged = [name for name in found["metrics"] if name == "agreement" or "violation_rate" in name]

@@ -7,15 +7,16 @@ one `register_runtime(Runtime(...))`; the command line, cards and folders read i
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rrise.errors import FolderError, SettingError, did_you_mean
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 IMAGES = "images"
-Outputs = Mapping[str, NDArray[Any]]
+Outputs = Mapping[str, "NDArray[Any]"]
 NUMBERS = ("fp32", "int8")
 _BATCH = 256
 
@@ -23,7 +24,7 @@ _BATCH = 256
 class Runner(Protocol):
     """A model in a runtime; several threads may use it at once."""
 
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+    def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
 
 
@@ -101,9 +102,11 @@ def open_model(form: Form, content: bytes, *, threads: int | None = None) -> Run
 
 
 def run_in_batches(
-    runner: Runner, inputs: NDArray[np.float32], batch_size: int = _BATCH
-) -> dict[str, NDArray[Any]]:
+    runner: Runner, inputs: "NDArray[np.float32]", batch_size: int = _BATCH
+) -> "dict[str, NDArray[Any]]":
     """Return the outputs of many inputs, at least one, by name."""
+    import numpy as np
+
     if len(inputs) <= batch_size:
         return dict(runner.run(inputs))
     starts = range(0, len(inputs), batch_size)
@@ -123,7 +126,7 @@ class _OnnxRuntime:
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self._names = [output.name for output in self._session.get_outputs()]
 
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+    def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
         return dict(zip(self._names, self._session.run(self._names, {IMAGES: inputs}), strict=True))
 
@@ -141,8 +144,10 @@ class _OpenVino:
         self._model = core.compile_model(core.read_model(content), "CPU", settings)
         self._names = [output.get_any_name() for output in self._model.outputs]
 
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+    def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
+        import numpy as np
+
         found = self._model.create_infer_request().infer({IMAGES: inputs})
         return {name: np.array(found[name]) for name in self._names}
 

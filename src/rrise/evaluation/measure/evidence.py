@@ -10,7 +10,7 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.methods import ONE_STAGE, SEQUENTIAL, TWO_STAGE
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
-from rrise.evaluation.measure.outcomes import Outcome, Setting
+from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
 from rrise.files import Json
 from rrise.statistics import float32_below
 from rrise.votes.array import Votes
@@ -79,7 +79,7 @@ class Evidence:
                 main_surrogate=(method, variant, score),
                 paper_counting=about["protocol"] == PAPER,
                 calibrated_on=self.calibrated_on,
-                sigma=about["sigma"],
+                noise=None if self.reference.smoothing is None else self.reference.smoothing.noise,
             ),
         }
 
@@ -96,7 +96,7 @@ class Evidence:
             **picked,
         )
 
-    def keeping(self, wanted: Callable[[Setting], bool]) -> "Evidence":
+    def keeping(self, wanted: Callable[[MethodSetting], bool]) -> "Evidence":
         """Return the same with those settings alone of the methods that vote."""
         return replace(self, voting=tuple(one for one in self.voting if wanted(one.setting)))
 
@@ -107,7 +107,7 @@ class Evidence:
         """
         budget, failure = self.about["main_budget"], self.about["main_failure"]
 
-        def wanted(setting: Setting) -> bool:
+        def wanted(setting: MethodSetting) -> bool:
             if setting.budget == budget and setting.method in (ONE_STAGE.name, TWO_STAGE.name):
                 return True
             small = setting.method == SEQUENTIAL.name and setting.budget != budget

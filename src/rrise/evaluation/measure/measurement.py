@@ -13,10 +13,11 @@ from rrise.evaluation.measure.all_metrics import METRICS
 from rrise.evaluation.measure.context import Context
 from rrise.evaluation.measure.equal_monte_carlo import Rivals
 from rrise.evaluation.measure.known import is_surrogate, paper_score, surrogates, voting_methods
-from rrise.evaluation.measure.outcomes import Outcome, Setting
+from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
 from rrise.files import Json
 from rrise.statistics import exact_level
 from rrise.votes.array import check_votes
+from rrise.votes.noise import Noise
 
 
 def measure(
@@ -30,7 +31,7 @@ def measure(
     main_surrogate: tuple[str, str, str] | None = None,
     paper_counting: bool = False,
     calibrated_on: NDArray[np.bool_] | None = None,
-    sigma: float | None = None,
+    noise: Noise | None = None,
 ) -> list[Json]:
     """Return one result per outcome, in their order: its setting, `main`, and `metrics` as JSON.
 
@@ -43,7 +44,7 @@ def measure(
     Those of surrogates leave out the inputs `calibrated_on`, for which nothing is promised.
 
     Break-evens of a surrogate are against every method that votes with the same failure, at the passes it
-    really took, and count honestly unless `paper_counting` (see `costs`). Given `sigma`, there is one more:
+    really took, and count honestly unless `paper_counting` (see `costs`). Given `noise`, there is one more:
     the cheapest Monte Carlo that certifies as much (see `equal_monte_carlo`). A metric is None where it is
     undefined, or infinite: a surrogate taken at face value may claim a probability of exactly 1.
     """
@@ -55,7 +56,7 @@ def measure(
         [outcome.setting for outcome in outcomes], main_budget, main_failure, main_surrogate
     )
     voting = [outcome for outcome in outcomes if not is_surrogate(outcome.setting.method)]
-    rivals = None if sigma is None else Rivals(reference, truth, sigma)
+    rivals = None if noise is None else Rivals(reference, truth, noise)
     results = []
     for outcome in outcomes:
         found = Context(outcome, truth, counts, radii, new, voting, main_budget, paper_counting, rivals)
@@ -65,8 +66,8 @@ def measure(
 
 
 def _main_settings(
-    settings: Sequence[Setting], budget: int, failure: str, surrogate: tuple[str, str, str] | None
-) -> set[Setting]:
+    settings: Sequence[MethodSetting], budget: int, failure: str, surrogate: tuple[str, str, str] | None
+) -> set[MethodSetting]:
     """Return the settings of the main comparison: one of each method.
 
     Other surrogates than the run's own have its budget and score, and the paper's variant.

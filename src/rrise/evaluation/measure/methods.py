@@ -9,7 +9,7 @@ from rrise.certifiers.predictions import Predictions, calibrated_certificates, f
 from rrise.certifiers.voting import VoteMethod
 from rrise.errors import SettingError
 from rrise.evaluation.measure.known import FACE_VALUE, voting_methods
-from rrise.evaluation.measure.outcomes import Offline, Outcome, Setting
+from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
 from rrise.statistics import SCORES, conformal_rank, conformal_share, exact_level, level_text
 from rrise.votes.array import Votes
 from rrise.votes.sequence import VoteSequence
@@ -45,7 +45,7 @@ def voting_outcomes(
             except SettingError:
                 continue
             yield Outcome(
-                Setting(method.name, variant, budget, level),
+                MethodSetting(method.name, variant, budget, level),
                 certifier.certify_votes(votes, selection if method.needs_selection else None),
             )
 
@@ -92,11 +92,11 @@ def surrogate_outcomes(
                 score=score,
                 seen_in_training=evidence.seen_in_training,
             )
-            setting = Setting(evidence.method, evidence.variant, evidence.budget, level, score)
+            setting = MethodSetting(evidence.method, evidence.variant, evidence.budget, level, score)
             yield Outcome(setting, certificates, fitted.offset, evidence.offline)
         if method_by_name(evidence.method).uncalibrated:
             certificates = face_value_certificates(evidence.test, votes.smoothing)
-            setting = Setting(evidence.method, evidence.variant, evidence.budget, level, FACE_VALUE)
+            setting = MethodSetting(evidence.method, evidence.variant, evidence.budget, level, FACE_VALUE)
             yield Outcome(setting, certificates, None, replace(evidence.offline, calibration=0))
 
 

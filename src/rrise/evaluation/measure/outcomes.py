@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Setting:
+class MethodSetting:
     """Which method, by the name it is registered under, with which settings.
 
     `variant` is the paper's way to write settings.
@@ -46,7 +46,7 @@ class Offline:
 class Outcome:
     """One method at one setting: certificates of the test inputs, in their order."""
 
-    setting: Setting
+    setting: MethodSetting
     certificates: "Certificates"
     offset: float | None = None
     offline: Offline = Offline()

@@ -29,10 +29,6 @@ def comparison_headings() -> list[str]:
     return ["method", *(metric.compared for metric in compared_metrics())]
 
 
-COMPARED = tuple(comparison_headings())
-"""The headings of the metrics that come with the package; those registered since stand behind them."""
-
-
 def comparison_rows(results: Json) -> list[list[str]]:
     """Return one row per method, under `comparison_headings`; shares are rounded down, error rates up.
 
