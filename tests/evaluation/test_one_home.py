@@ -134,7 +134,13 @@ def results() -> Json:
         "main_failure": "0.25",
         "thresholds": thresholds,
         "results": measure(
-            outcomes, labels, votes.votes(N), thresholds, main_budget=N, main_failure="0.25", sigma=0.25
+            outcomes,
+            labels,
+            votes.votes(N),
+            thresholds,
+            main_budget=N,
+            main_failure="0.25",
+            noise=rrise.Gaussian(0.25),
         ),
     }
 

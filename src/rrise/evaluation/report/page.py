@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rrise.certifiers.guarantee import Guarantee
 from rrise.evaluation.figures.inline import inline_svg
 from rrise.evaluation.measure.all_metrics import METRICS, Metric
 from rrise.evaluation.measure.main_comparison import (
@@ -28,7 +29,7 @@ from rrise.evaluation.report.comparison import (
 from rrise.evaluation.tables.tables import PROTOCOLS
 from rrise.evaluation.tables.values import Table
 from rrise.files import Json
-from rrise.statistics import SCORES, Score
+from rrise.statistics import SCORES, Score, level_text
 
 _CAPTIONS = {
     "certified_accuracy": (
@@ -73,7 +74,7 @@ def render_report(
     *,
     figures: Mapping[str, str],
     gallery: Sequence[Json],
-    guarantees: Sequence[tuple[str, Json]],
+    guarantees: Sequence[tuple[str, Guarantee]],
     settings: Json,
 ) -> str:
     """Return the page as HTML; it loads nothing from anywhere, and reads without JavaScript too.
@@ -215,16 +216,17 @@ def _picture(item: Json) -> Json:
     }
 
 
-def _guarantee(name: str, guarantee: Json) -> Json:
-    """Add whether the guarantee holds at the level that the method is run at."""
-    nominal = guarantee["facts"]["nominal_failure"]
-    if guarantee["failure"] == "none":
+def _guarantee(name: str, guarantee: Guarantee) -> Json:
+    """Say whether the guarantee holds at the level that the method is run at."""
+    nominal, failure = guarantee.nominal, guarantee.failure
+    if failure is None:
         kind, verdict = "wrong", "not valid"
-    elif nominal is not None and nominal != guarantee["failure"]:
-        kind, verdict = "abstained", f"approximately valid: {guarantee['failure']}, not {nominal}"
+    elif nominal is not None and nominal != failure:
+        kind = "abstained"
+        verdict = f"approximately valid: {guarantee.failure_text}, not {level_text(nominal)}"
     else:
-        kind, verdict = "certified", f"valid at level {guarantee['failure']}"
-    return {**guarantee, "name": name_of(name), "kind": kind, "verdict": verdict}
+        kind, verdict = "certified", f"valid at level {guarantee.failure_text}"
+    return {**guarantee.words.to_json(), "name": name_of(name), "kind": kind, "verdict": verdict}
 
 
 def _settings(settings: Json) -> list[Json]:
