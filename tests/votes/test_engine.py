@@ -189,7 +189,7 @@ class Complex(nn.Module):
     ("base", "sentence"),
     [
         (OnlyAlone(), r"return logits of shape \(9, classes\), got \(1, 2\)"),
-        (Grows(), "returned 3 logits after 2 before"),
+        (Grows(), "expected 2 logits from the base classifier, as before; got 3"),
         (Raises(), "could not take inputs of shape .* 'too many'"),
         (MixesTheBatch(), "answers an input differently when other inputs"),
         (StaysRandom(), "answers the same input differently each time"),
