@@ -149,7 +149,9 @@ def test_what_all_inputs_have_is_read_while_a_collection_grows(folder: Path) -> 
     np.testing.assert_array_equal(read_votes(folder, n=20), before)
     np.testing.assert_array_equal(read_sequence(folder, n=20).votes(20), before)
     for read in (read_votes, read_sequence):
-        with pytest.raises(ValueError, match=r"incomplete: shard-00002\.parquet has 20 of 50 votes per input"):
+        with pytest.raises(
+            ValueError, match=r"incomplete: shard-00002\.parquet has 20 of 50 votes per input"
+        ):
             read(folder)
 
 
