@@ -135,7 +135,7 @@ def test_nan_names_the_input() -> None:
         ({"sigma": 0.0}, "positive noise level sigma, got 0.0"),
         ({"n": 0}, "at least 1 vote per input, got n=0"),
         ({"images": np.zeros((0, 2))}, "at least one input to vote on"),
-        ({"images": np.zeros((3, 5))}, r"base classifier could not take inputs of shape \(1, 5\)"),
+        ({"images": np.zeros((3, 5))}, r"base classifier does not accept inputs of shape \(1, 5\)"),
         ({"batch_size": 0}, "batch size of at least 1"),
         ({"split": ""}, "expected a name for split, got ''"),
         ({"split": None}, "expected a name for split, got None"),
@@ -190,7 +190,7 @@ class Complex(nn.Module):
     [
         (OnlyAlone(), r"return logits of shape \(9, classes\), got \(1, 2\)"),
         (Grows(), "expected 2 logits from the base classifier, as before; got 3"),
-        (Raises(), "could not take inputs of shape .* 'too many'"),
+        (Raises(), "does not accept inputs of shape .* 'too many'"),
         (MixesTheBatch(), "answers an input differently when other inputs"),
         (StaysRandom(), "answers the same input differently each time"),
         (nn.Unflatten(1, (2, 1)), r"return logits of shape \(1, classes\), got \(1, 2, 1\)"),
