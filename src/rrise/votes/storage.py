@@ -51,14 +51,14 @@ class LocalStorage:
         return str(self.folder)
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, or None where there is none."""
+        """Return a file's content, or None if there is none."""
         try:
             return (self.folder / name).read_bytes()
         except (FileNotFoundError, IsADirectoryError):
             return None
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading parts of it, or return None where there is none."""
+        """Open a file for reading parts of it; return None if there is none."""
         try:
             return (self.folder / name).open("rb")
         except (FileNotFoundError, IsADirectoryError):
@@ -139,7 +139,7 @@ class RemoteStorage:
         return self.url
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, or None where there is none."""
+        """Return a file's content, or None if there is none."""
         try:
             content: bytes = self._files.cat_file(f"{self._root}/{name}")
         except (FileNotFoundError, IsADirectoryError):
@@ -147,7 +147,7 @@ class RemoteStorage:
         return content
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading parts of it, or return None where there is none."""
+        """Open a file for reading parts of it; return None if there is none."""
         try:
             file: IO[bytes] = self._files.open(f"{self._root}/{name}", "rb")
         except (FileNotFoundError, IsADirectoryError):
