@@ -76,7 +76,7 @@ def test_votes_are_read_and_go_on(tmp_path: Path) -> None:
     folder = tmp_path / "votes"
     shutil.copytree(FOLDERS / "votes", folder)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* were begun with other versions")
+        warnings.filterwarnings("ignore", message=".* were started with other versions")
         store = rrise.VoteStore(folder, base, inputs, VotePlan(rrise.Gaussian(0.25), 80, 1, "train"))
         grown = store.collect(batch_size=64, compiled=False)
     assert grown.sum(axis=1).tolist() == [80] * 70

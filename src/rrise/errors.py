@@ -1,7 +1,7 @@
-"""What RRISE raises: one sentence that says what was expected, what came and what to do.
+"""The errors of RRISE. Each message is one sentence: what was expected, what was given, and what to do.
 
-Every error is a `ValueError`, so that callers need not know these names; the command line prints
-the sentence and exits with code 2.
+Every error is a `ValueError`, so callers need not know these names. The command line prints the sentence
+and exits with code 2.
 """
 
 import difflib
@@ -9,15 +9,24 @@ from collections.abc import Iterable
 
 
 class RriseError(ValueError):
-    """Base of every error that a user can cause and mend."""
+    """Base class of every error that a user can cause and fix.
+
+    Example:
+        >>> import rrise
+        >>> try:
+        ...     rrise.Gaussian(-1)
+        ... except rrise.RriseError as error:
+        ...     print(error)
+        expected a positive noise level sigma, got -1
+    """
 
 
 class SettingError(RriseError):
-    """A level, budget or other setting that cannot work."""
+    """An invalid level, budget or other setting."""
 
 
 class InputError(RriseError):
-    """An array, image or file that is not what the certifier or the classifier takes."""
+    """An array, image or file that the certifier or the classifier does not accept."""
 
 
 class MismatchError(RriseError):
@@ -29,11 +38,11 @@ class FolderError(RriseError):
 
 
 class WorkerError(RriseError):
-    """A worker on another machine or in another process that failed for good."""
+    """A worker in another process or on another machine that failed permanently."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that suggests the nearest known name, or nothing.
+    """Return a sentence ending that suggests the nearest known name, or nothing.
 
     >>> did_you_mean("epoch", ["epochs", "seed"])
     ': did you mean epochs?'

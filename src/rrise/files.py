@@ -1,7 +1,7 @@
-"""The one place where files are written: to a temporary name, synced, then renamed.
+"""The one place where files are written: under a temporary name, synced, then renamed.
 
-A reader therefore sees the old file or folder, or the new one, never a half-written one. What a killed
-process leaves behind has a name that begins with `TEMPORARY`.
+A reader therefore sees the old file or folder, or the new one, never a half-written one. Files left behind
+by a killed process have names that start with `TEMPORARY`.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ TEMPORARY = ".rrise-tmp-"
 
 
 def file_name(text: str) -> str:
-    """Return any text as part of a file's name: short, and without what file systems give a meaning.
+    """Return a text for use in a file name: short, and without characters special to file systems.
 
     >>> file_name("T-shirt/top")
     'T-shirt-top'
@@ -54,12 +54,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Json) -> None:
-    """Write a JSON object atomically, readable and in the given order; NaN is refused."""
+    """Write a JSON object atomically, indented and in the given order; refuse NaN."""
     write_bytes(path, json_bytes(value))
 
 
 def json_bytes(value: Json) -> bytes:
-    """Return a JSON object as a file holds it."""
+    """Return a JSON object as the bytes of a file."""
     return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
@@ -84,7 +84,7 @@ def read_json(path: Path) -> Json:
 
 
 def parse_json(content: bytes, path: str) -> Json:
-    """Return the JSON object in a file's content; `path` is for messages."""
+    """Parse the JSON object in a file's content; messages name it `path`."""
     try:
         value = json.loads(content.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -95,12 +95,12 @@ def parse_json(content: bytes, path: str) -> Json:
 
 
 def write_signed_json(path: Path, value: Json) -> None:
-    """Write a JSON object with its own checksum in it."""
+    """Write a JSON object that contains its own checksum."""
     write_bytes(path, signed_json_bytes(value))
 
 
 def signed_json_bytes(value: Json) -> bytes:
-    """Return a JSON object with its own checksum in it, as a file holds it."""
+    """Return a JSON object that contains its own checksum, as the bytes of a file."""
     return json_bytes({**value, "sha256": sha256_of_json(value)})
 
 
@@ -110,7 +110,7 @@ def read_signed_json(path: Path) -> Json:
 
 
 def parse_signed_json(content: bytes, path: str) -> Json:
-    """Return the JSON object in a file's content and check its checksum."""
+    """Parse the JSON object in a file's content and check its checksum."""
     return _checked(parse_json(content, path), path)
 
 
@@ -137,25 +137,25 @@ def checksums(folder: Path) -> Json:
 
 
 def check_files(folder: Path, files: Json, manifest: str) -> None:
-    """Refuse a folder in which a file is missing or is not the one whose checksum the manifest has."""
+    """Refuse a folder in which a file is missing, or differs from its checksum in the manifest."""
     for name, checksum in files.items():
         path = folder / Path(name).name
         if not path.is_file():
             raise FolderError(f"{folder} is incomplete: {name} is missing")
         if sha256_of_file(path) != checksum:
-            raise FolderError(f"{path} is damaged or edited: its checksum is not the one in {manifest}")
+            raise FolderError(f"{path} is damaged or edited: its checksum differs from the one in {manifest}")
 
 
 def sha256_of_json(value: Json) -> str:
-    """Return the SHA-256 of a JSON object, whatever the order of its keys."""
+    """Return the SHA-256 of a JSON object, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target` that takes its name, and its place, on success.
+    """Yield a temporary folder beside `target`, and rename it to `target` on success.
 
-    On an error or an interrupt the temporary folder is removed and an earlier `target` stays as it was.
+    On an error or an interrupt, the temporary folder is deleted and an existing `target` is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=TEMPORARY))

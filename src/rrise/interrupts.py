@@ -8,14 +8,14 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, raised as an interrupt is."""
+    """SIGTERM, raised like an interrupt."""
 
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated` inside, so that what is open is closed.
+    """Let SIGTERM raise `Terminated` inside the context, so that open resources are closed.
 
-    A process that was started to ignore the signal still does; threads but the first may not handle it.
+    A process that was started to ignore the signal still ignores it. Only the main thread can handle it.
     """
     before = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):

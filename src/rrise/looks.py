@@ -1,13 +1,13 @@
 """How methods and scores look in figures: colours, dashes, markers and hatches, as plain data.
 
-Whatever has a look owns it; drawing libraries are loaded by whoever draws.
+Each method or score owns its look. Only code that draws imports drawing libraries.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 INK, PAPER = "#1b1f24", "#fefefe"
-"""The colours of text and of the background; the page puts its own in their place."""
+"""The colours of text and of the background; the page replaces them with its own."""
 
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = (
     "#0072b2",
@@ -17,13 +17,13 @@ BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = (
     "#cc79a7",
     "#56b4e9",
 )
-"""Of the palette of Okabe and Ito; black is the ink."""
+"""From the palette of Okabe and Ito; its black is the ink."""
 GREY = "#777777"
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one thing is drawn; any one of the four tells it from the others, also in grey."""
+    """How one thing is drawn; each of the four properties alone identifies it, even in grey."""
 
     colour: str
     dashes: tuple[float, ...] = ()
@@ -42,7 +42,7 @@ class Look:
         return {"facecolor": self.colour, "hatch": self.hatch, "edgecolor": INK, "linewidth": 0.6}
 
     def variant(self, place: int) -> "Look":
-        """Return the look of another setting of the same thing; `place` 0 is the look itself."""
+        """Return the look of another setting of the same thing; `place` 0 returns this look."""
         if place == 0:
             return self
         dashes = (3.0, 1.0, *(1.0,) * (2 * place - 2))
@@ -50,4 +50,4 @@ class Look:
 
 
 UNKNOWN = Look(GREY, (1, 2), "*", "oo")
-"""The look of what nobody registered, such as a method of another version."""
+"""The look of anything not registered, such as a method of another version."""

@@ -1,4 +1,4 @@
-"""The one progress bar, and its form for machines."""
+"""The one progress bar, and its machine-readable form."""
 
 import json
 import threading
@@ -20,28 +20,28 @@ from rich.progress import (
 from rich.text import Text
 
 EVERY = 30.0
-"""Seconds from line to line where the output is a file, in which a bar cannot move."""
+"""Seconds between lines if the output is a file, where a bar cannot move."""
 _RATE_OVER = 600.0
-"""Seconds over which rates are taken: an epoch may last minutes."""
+"""Seconds over which rates are averaged: an epoch may last minutes."""
 
 _WRITER = "rrise-progress"
 
 OnProgress = Callable[[int], object]
 """Called with the number of forward passes, or of epochs, done since the last call."""
 VoteProgress = Iterator[tuple[OnProgress, OnProgress]]
-"""Gives what to call for passes and for stored shards."""
+"""Yields two functions: one to call for passes, one for stored shards."""
 
 
 @contextmanager
 def progress_bar(console: Console, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show a bar with rate and time left, and give the function that advances it."""
+    """Show a bar with rate and time left, and yield the function that advances it."""
     with _bar(console, unit) as progress:
         task = progress.add_task(what, total=total, shards="")
         yield partial(progress.advance, task)
 
 
 def both(first: OnProgress, second: OnProgress) -> OnProgress:
-    """Return what calls two functions that hear of progress."""
+    """Return a function that reports progress to two functions."""
 
     def advance(amount: int) -> None:
         first(amount)
@@ -52,7 +52,7 @@ def both(first: OnProgress, second: OnProgress) -> OnProgress:
 
 @contextmanager
 def vote_bar(console: Console, what: str, passes: int, shards: int) -> VoteProgress:
-    """Show a bar of passes and of stored shards, and give the two functions that advance it."""
+    """Show a bar of passes and of stored shards, and yield the two functions that advance it."""
     stored = 0
     with _bar(console, "passes") as progress:
         task = progress.add_task(what, total=passes, shards=f"0/{shards} shards")
@@ -91,7 +91,7 @@ def vote_log(write: Callable[[str], object], passes: int, shards: int) -> VotePr
 
 @contextmanager
 def _bar(console: Console, unit: str) -> Iterator[Progress]:
-    """Show a bar that moves, also while a long epoch lasts; in a file, where it cannot, a line at times."""
+    """Show a bar that moves even during a long epoch; in a file, write a line now and then instead."""
     moves = console.is_terminal or console.is_jupyter
     columns: list[ProgressColumn] = [
         *([SpinnerColumn(finished_text=" ")] if moves else []),
@@ -121,7 +121,7 @@ def _write_lines(progress: Progress, ended: threading.Event) -> None:
 
 
 class _CountAndRate(ProgressColumn):
-    """Write how much of how much is done, and how fast."""
+    """Shows the amount done, the total and the rate."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()

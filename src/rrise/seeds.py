@@ -5,7 +5,7 @@ import json
 
 
 def derive_seed(seed: int, *path: str | int) -> int:
-    """Return a 63-bit seed for one named purpose, unrelated to that of every other purpose.
+    """Return a 63-bit seed for one named purpose, unrelated to the seeds of all other purposes.
 
     >>> derive_seed(100, "votes", "train", 0, 0) == derive_seed(100, "votes", "train", 0, 0)
     True

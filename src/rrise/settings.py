@@ -1,6 +1,6 @@
 """Settings, declared once: fields of a dataclass, each annotated with a `Setting`.
 
-Checks, command-line options and documentation tables are all made from that declaration.
+Checks, command-line options and documentation tables are all generated from that declaration.
 """
 
 import math
@@ -34,12 +34,18 @@ _ENDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What is said of a field beside type and default: `Annotated[int, Setting("…", least=1)] = 64`.
+    """The declaration of a field beyond its type and default: `Annotated[int, Setting("…", least=1)] = 64`.
 
-    `least`, `above`, `most` and `below` limit a number, or each one of a list; infinity and NaN are then
-    refused too. A `share` lies strictly between 0 and 1; where whole numbers are allowed, they are counts.
-    `names` are the texts that are allowed. `option` is the name on the command line where it is not that of
-    the field, and `unset` says what holds where the default is None.
+    Attributes:
+        help: the meaning, as help and documents show it.
+        least: the smallest allowed number. With any limit, infinity and NaN are refused too.
+        above: numbers must be above this. Limits apply to each item of a list.
+        most: the largest allowed number.
+        below: numbers must be below this.
+        share: a number strictly between 0 and 1; whole numbers, if allowed, are counts.
+        names: the allowed texts.
+        option: the name on the command line, if it differs from the field's.
+        unset: what holds if the default is None.
     """
 
     help: str
@@ -59,7 +65,7 @@ class Setting:
         return " and ".join(f"{words} {value}" for words, value in ends if value is not None)
 
     def check_number(self, value: Any, name: str, *, whole: bool) -> None:
-        """Refuse what is no number, or beyond the limits."""
+        """Refuse a value that is not a number or is beyond the limits."""
         is_whole, is_number = isinstance(value, Integral), isinstance(value, Real)
         if not (is_whole if whole else is_number):
             raise SettingError(f"expected {name} to be a {'whole ' if whole else ''}number, got {value!r}")
@@ -76,7 +82,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Declared:
-    """A field of a dataclass and its `Setting`; `types` are those of its values, without None."""
+    """A field of a dataclass and its `Setting`; `types` are its allowed types, without None."""
 
     name: str
     types: tuple[Any, ...]
@@ -91,7 +97,7 @@ class Declared:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The texts that it may be, where they are few."""
+        """The allowed texts, if they are listed."""
         literals = (get_args(kind) for kind in self.types if get_origin(kind) is Literal)
         return self.setting.names or tuple(name for names in literals for name in names)
 
@@ -102,7 +108,7 @@ class Declared:
 
     @property
     def default_words(self) -> str:
-        """Its default as help and documents show it; nothing where there is none.
+        """Its default as help and documents show it; empty if there is none.
 
         >>> Declared("budgets", (tuple[int, ...],), False, (500, 1000), Setting("…")).default_words
         '[500, 1_000]'
@@ -113,7 +119,7 @@ class Declared:
 
     @property
     def allowed_words(self) -> str:
-        """Which values it takes: their type and their limits."""
+        """Its allowed values: their type and their limits."""
         if self.names:
             return ", ".join(self.names)
         if self.setting.share:
@@ -123,7 +129,7 @@ class Declared:
         return f"{words}, {each}{self.setting.limits}" if self.setting.limits else words
 
     def check(self, value: Any, name: str) -> None:
-        """Refuse a value that the declaration does not allow; texts and lists are believed to be such."""
+        """Refuse a value that the declaration does not allow; types of texts and lists are not checked."""
         setting = self.setting
         if value is None and self.is_optional:
             return
@@ -142,7 +148,7 @@ class Declared:
 
 
 def declared(kind: type[Any]) -> list[Declared]:
-    """Return the settings of a dataclass in their order; a field without a `Setting` is a mistake in it."""
+    """Return the settings of a dataclass in order; a field without a `Setting` is a programming error."""
     hints, found = get_type_hints(kind, include_extras=True), []
     for part in fields(kind):
         hint = hints[part.name]
@@ -156,7 +162,7 @@ def declared(kind: type[Any]) -> list[Declared]:
 
 
 def check_settings(settings: Any, prefix: str = "") -> None:
-    """Refuse a dataclass with a value beyond what its declaration allows; `prefix` goes before names."""
+    """Refuse values that the declaration does not allow; `prefix` precedes names in errors."""
     for part in declared(type(settings)):
         part.check(getattr(settings, part.name), f"{prefix}{part.name}")
 
@@ -177,7 +183,7 @@ def markdown_table(kind: type[Any], *, options: bool = False) -> str:
 
 
 def value_types(hint: Any) -> tuple[Any, ...]:
-    """Return the types that a hint allows, without None; all tables are a `dict`.
+    """Return the types that a hint allows, without None; every table type is `dict`.
 
     >>> value_types(int | None), value_types(dict[str, int])
     ((<class 'int'>,), (<class 'dict'>,))

@@ -1,8 +1,8 @@
 """Import torchvision beside a torch built for the CPU only.
 
-The published torchvision wheel is built against a CUDA torch. Beside a CPU build its compiled
-operators do not load, and the import stops because Python code in it refers to two of them by name.
-Nothing here or in timm's classifiers calls those operators, so registering the bare names is enough.
+The published torchvision wheel is built against a CUDA torch. Beside a CPU build, its compiled operators
+do not load, and its import fails because its Python code refers to two of them by name. Neither RRISE nor
+timm's classifiers call those operators, so registering the bare names is enough.
 """
 
 import importlib
@@ -19,7 +19,7 @@ _libraries: list[torch.library.Library] = []
 
 
 def import_torchvision() -> ModuleType:
-    """Import torchvision, registering the operator names it misses when, and only when, that fails.
+    """Import torchvision; if that fails, register the missing operator names and import it again.
 
     Call it before the first import of timm or torchvision on a machine without CUDA.
     """

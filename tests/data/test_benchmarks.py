@@ -226,16 +226,16 @@ def test_without_the_data_one_sentence_names_the_ways_to_get_it(
 ) -> None:
     ways = (
         r"install Debian's package dataset-fashion-mnist, or put fashion-mnist\.npz .* or the folder "
-        r"FashionMNIST, into \./data or into the folder that RRISE_DATA or the data root names"
+        r"FashionMNIST, into \./data or into the folder given by RRISE_DATA or the data root"
     )
-    with pytest.raises(ValueError, match=f"is not on this machine: {ways}, or allow the download"):
+    with pytest.raises(ValueError, match=f"was not found on this machine: {ways}, or allow the download"):
         load_dataset("fashion-mnist", download=False)
     datasets = import_datasets()
     monkeypatch.setattr(datasets.FashionMNIST, "mirrors", [f"file://{tmp_path}/nowhere/"])
     monkeypatch.setattr(datasets.CIFAR100, "url", f"file://{tmp_path}/nowhere.tar.gz")
     monkeypatch.setattr(benchmarks, "_TINY_IMAGENET_URL", f"file://{tmp_path}/nowhere.zip")
     for name in ("fashion-mnist", "cifar-100", "tiny-imagenet"):
-        with pytest.raises(ValueError, match=f"{name} is not .* could not be .*nowhere") as error:
+        with pytest.raises(ValueError, match=f"{name} was not found .* could not be .*nowhere") as error:
             load_dataset(name, tmp_path / "root")
         assert "\n" not in str(error.value)
         assert not (tmp_path / "root").exists()

@@ -93,8 +93,8 @@ def test_read_only_arrays_are_copied_so_that_torch_takes_them() -> None:
             {"x_train": PIXELS.astype(np.int64)},
             "x_train as uint8 images or as floating-point numbers, got int64",
         ),
-        ({"x_train": PIXELS / 255}, r"one kind, got float32 \(5, 4, 3\) and uint8 \(3, 5, 4\)"),
-        ({"x_test": PIXELS[:, :4]}, r"one kind, got uint8 \(3, 5, 4\) and uint8 \(3, 4, 4\)"),
+        ({"x_train": PIXELS / 255}, r"one type and shape, got float32 \(5, 4, 3\) and uint8 \(3, 5, 4\)"),
+        ({"x_test": PIXELS[:, :4]}, r"one type and shape, got uint8 \(3, 5, 4\) and uint8 \(3, 4, 4\)"),
         ({"x_test": PIXELS[0, 0]}, "x_test: expected 8-bit images of 3 or 4 axes"),
         ({"x_test": PIXELS[:0], "y_test": LABELS[:0]}, "x_test to hold at least one input"),
         ({"x_test": LABELS / 7}, r"x_test as a batch \[inputs, \.\.\.\]"),
@@ -125,7 +125,7 @@ def test_a_npz_file_that_is_no_dataset_is_named_in_a_sentence(tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"there is no file .*mine\.npz"):
         load_dataset(f"npz:{file}")
     np.savez(file, x_train=PIXELS, x_test=PIXELS)
-    with pytest.raises(ValueError, match=r"mine\.npz holds no array y_train, y_test, only x_train, x_test"):
+    with pytest.raises(ValueError, match=r"mine\.npz has no array y_train, y_test, only x_train, x_test"):
         load_dataset(f"npz:{file}")
     np.savez(file, x_train=PIXELS, y_train=LABELS[:2], x_test=PIXELS, y_test=LABELS)
     with pytest.raises(ValueError, match=r"mine\.npz: expected a label for each input"):
@@ -157,23 +157,25 @@ def test_grey_images_become_coloured_where_any_is(class_folders: Path) -> None:
 def test_folders_that_are_no_dataset_are_refused(class_folders: Path) -> None:
     source = str(class_folders)
     write_images(class_folders / "test" / "dog", PIXELS[:1])
-    with pytest.raises(ValueError, match=r"expected the classes of .*train in .*test, got 'dog' as well"):
+    with pytest.raises(ValueError, match=r"expected in .*test only classes of .*train, got 'dog' too"):
         load_dataset(source)
     (class_folders / "test" / "dog" / "0.png").unlink()
     with pytest.raises(ValueError, match=r"dog holds no \.png"):
         load_dataset(source)
     (class_folders / "test" / "dog").rmdir()
     Image.fromarray(PIXELS[0, :3]).save(class_folders / "train" / "ant" / "9.png")
-    with pytest.raises(ValueError, match=r"images of one kind, .*9\.png is of mode RGB with \(3, 4, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"images of one kind, .*got .*9\.png of mode RGB with shape \(3, 4, 3\)"
+    ):
         load_dataset(source)
     Image.fromarray(PIXELS[0]).convert("RGBA").save(class_folders / "train" / "ant" / "9.png")
-    with pytest.raises(ValueError, match=r"9\.png is of mode RGBA"):
+    with pytest.raises(ValueError, match=r"9\.png of mode RGBA"):
         load_dataset(source)
     (class_folders / "train" / "ant" / "9.png").write_bytes(b"rubbish")
     with pytest.raises(ValueError, match=r"9\.png cannot be read"):
         load_dataset(source)
     (class_folders / "test").rename(class_folders / "other")
-    with pytest.raises(ValueError, match="expected folders train/CLASS and test/CLASS"):
+    with pytest.raises(ValueError, match="expected image folders train/CLASS and test/CLASS"):
         load_dataset(source)
 
 

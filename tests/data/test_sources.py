@@ -37,7 +37,7 @@ def test_the_split_names_the_array(tmp_path: Path) -> None:
     source = f"npz:{tmp_path / 'x.npz'}"
     assert load_images(source, "train")[:5].shape == (5, 1, 6, 7)
     assert load_images(source, "test")[:5].shape == (5, 3, 6, 7)
-    with pytest.raises(ValueError, match="holds no array x_calibration, only x_train, x_test"):
+    with pytest.raises(ValueError, match="has no array x_calibration, only x_train, x_test"):
         load_images(source, "calibration")
 
 
@@ -75,7 +75,7 @@ def test_a_folder_of_images_in_the_order_of_their_names(tmp_path: Path) -> None:
         load_images(str(tmp_path), "test")[:], COLOUR.transpose(0, 3, 1, 2) / 255, rtol=1e-6
     )
     Image.fromarray(GREY[0]).save(tmp_path / "5.png")
-    with pytest.raises(ValueError, match=r"images of one kind, .*5\.png is of mode L"):
+    with pytest.raises(ValueError, match=r"images of one kind, .*5\.png of mode L"):
         load_images(str(tmp_path), "test")
     (tmp_path / "0.png").write_bytes(b"rubbish")
     with pytest.raises(ValueError, match=r"0\.png cannot be read"):

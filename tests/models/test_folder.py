@@ -22,7 +22,7 @@ def test_a_saved_model_is_the_same_classifier(tmp_path: Path) -> None:
     save_model(tmp_path, "small-convnet", module, classes=7)
     assert rrise.fingerprint(load_model(tmp_path)) == rrise.fingerprint(module)
     assert rrise.fingerprint(load_base(str(tmp_path))) == rrise.fingerprint(module)
-    with pytest.raises(ValueError, match="do not give others"):
+    with pytest.raises(ValueError, match="do not pass others"):
         load_base(str(tmp_path), weights="random")
     with pytest.raises(FolderError, match=r"expected a model folder .*/gone, but there is none"):
         load_base(str(tmp_path / "gone"))
@@ -31,7 +31,7 @@ def test_a_saved_model_is_the_same_classifier(tmp_path: Path) -> None:
 def test_weights_that_are_not_the_saved_ones_are_refused(tmp_path: Path) -> None:
     save_model(tmp_path, "small-convnet", build_model("small-convnet", seed=3))
     save_tensors(tmp_path / "weights.safetensors", build_model("small-convnet", seed=4).state_dict())
-    with pytest.raises(ValueError, match="is damaged: its weights are not those that were saved"):
+    with pytest.raises(ValueError, match="is damaged: its weights are not the saved ones"):
         load_model(tmp_path)
 
 

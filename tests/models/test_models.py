@@ -91,7 +91,7 @@ def test_weights_of_another_architecture_or_damaged_are_refused(tmp_path: Path) 
     (tmp_path / "cut.safetensors").write_bytes((tmp_path / "w.safetensors").read_bytes()[:30])
     with pytest.raises(ValueError, match="not a readable safetensors file"):
         load_tensors(tmp_path / "cut.safetensors")
-    with pytest.raises(ValueError, match="there is no such file"):
+    with pytest.raises(ValueError, match="the file does not exist"):
         load_tensors(tmp_path / "absent.safetensors")
 
 
@@ -99,9 +99,9 @@ def test_finds_the_head_or_asks_for_its_name() -> None:
     net = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3), nn.Softplus())
     assert find_head(net, 3) is net[1]
     assert find_head(net, 3, "0") is net[0]
-    with pytest.raises(ValueError, match="no submodule 'top' to take as its head; it has: 0, 1, 2"):
+    with pytest.raises(ValueError, match="no submodule 'top' to use as its head; it has: 0, 1, 2"):
         find_head(net, 3, "top")
-    with pytest.raises(ValueError, match="found no last linear layer with 5 outputs"):
+    with pytest.raises(ValueError, match="found no linear layer with 5 outputs"):
         find_head(net, 5)
 
 
@@ -129,9 +129,9 @@ def test_evaluating_restores_every_mode() -> None:
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
-        (nn.Linear(5, 2), r"the net could not take inputs of shape \(2, 3\)"),
+        (nn.Linear(5, 2), r"the net does not accept inputs of shape \(2, 3\)"),
         (nn.Flatten(0), r"return logits of shape \(2, classes\), got \(6,\)"),
-        (nn.Linear(3, 1), "at least 2 classes apart, got 1"),
+        (nn.Linear(3, 1), "to have at least 2 classes, got 1"),
         (nn.LSTM(3, 2), "got tuple"),
     ],
 )

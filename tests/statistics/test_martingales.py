@@ -224,7 +224,7 @@ def test_fifty_thousand_scores_take_less_than_a_second() -> None:
 @pytest.mark.parametrize(
     ("scores", "grid", "sentence"),
     [
-        ([0.5, math.nan], "real", "finite scores in one row"),
+        ([0.5, math.nan], "real", "1-D array of finite scores"),
         ([[0.5]], "real", "shape \\(1, 1\\)"),
         ([1.5], "probability", "scores in \\[0, 1\\], got from 1.5 to 1.5"),
         ([0.5], "logarithmic", "a grid out of probability, real; got 'logarithmic'"),

@@ -157,7 +157,7 @@ def test_mixed_precision_keeps_the_weights_in_float32() -> None:
     ("labels", "sentence"),
     [
         (torch.zeros(3, dtype=torch.int64), "for each of the 4 inputs, got torch.int64 of shape"),
-        (torch.zeros(4), "a whole number, for each of the 4 inputs, got torch.float32"),
+        (torch.zeros(4), "one whole-number label for each of the 4 inputs, got torch.float32"),
         (torch.tensor([0, 1, 2, 0]), "labels from 0 to 1, got 0 to 2"),
         (torch.tensor([0, 1, -1, 0]), "labels from 0 to 1, got -1 to 1"),
     ],
@@ -170,9 +170,9 @@ def test_labels_that_cannot_be_are_refused(labels: torch.Tensor, sentence: str) 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"sigma": -0.1}, "a sigma of at least 0"),
-        ({"label_smoothing": 1.0}, "label smoothing from 0 to below 1"),
-        ({"augmentation": Augmentation(["flip"])}, r"images \[channels, height, width\] to augment"),
+        ({"sigma": -0.1}, "expected sigma >= 0"),
+        ({"label_smoothing": 1.0}, "0 <= label_smoothing < 1, got .*label_smoothing=1"),
+        ({"augmentation": Augmentation(["flip"])}, r"images \[channels, height, width\] for augmentation"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes: dict, sentence: str) -> None:

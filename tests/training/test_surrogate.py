@@ -195,7 +195,7 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
             r"input range \(0\.0, 1\.0\) here, None there",
         ),
         ({"objective": "jensen"}, "cross-entropy, jensen-shannon; got 'jensen': did you mean jensen-shannon"),
-        ({"network": nn.Linear(4, 3)}, "a network of 2 classes, as the base classifier; got 3"),
+        ({"network": nn.Linear(4, 3)}, "a network of 2 classes, like the base classifier; got 3"),
         ({"network": "net"}, r"expected the network to be a torch\.nn\.Module, got a str"),
         ({"validation_share": 1.0}, "share strictly between 0 and 1"),
     ],
@@ -238,7 +238,7 @@ def test_weights_that_cannot_be_drawn_anew_are_an_error_with_advice(uniform: np.
 
     base = OwnWeights()
     votes = rrise.collect_votes(base, uniform, sigma=SIGMA, n=10)
-    with pytest.raises(ValueError, match=r"OwnWeights .* holds weights and no reset_parameters.*network="):
+    with pytest.raises(ValueError, match=r"OwnWeights .* has weights but no reset_parameters.*network="):
         rrise.train_surrogate(base, uniform, votes, strategy="all-random")
 
 

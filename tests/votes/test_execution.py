@@ -209,13 +209,13 @@ def test_inputs_that_change_while_votes_are_taken_are_refused() -> None:
         def __getitem__(self, key: slice) -> torch.Tensor:
             return torch.rand(len(range(70)[key]), 2)
 
-    with pytest.raises(ValueError, match="inputs from 0 on are not what they were"):
+    with pytest.raises(ValueError, match="inputs from 0 on have changed since they were first read"):
         rrise.collect_votes(nn.Linear(2, 2), Augmented(), **PLAN)
 
 
 def test_answers_that_are_no_classes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VoteEngine, "_eager", lambda self, *_: torch.full((self.execution.batch_size,), 7))
-    with pytest.raises(ValueError, match="answers that are no classes"):
+    with pytest.raises(ValueError, match="answers that are not classes"):
         rrise.collect_votes(nn.Linear(2, 2), torch.rand(3, 2), **PLAN)
 
 

@@ -149,7 +149,9 @@ def test_what_all_inputs_have_is_read_while_a_collection_grows(folder: Path) -> 
     np.testing.assert_array_equal(read_votes(folder, n=20), before)
     np.testing.assert_array_equal(read_sequence(folder, n=20).votes(20), before)
     for read in (read_votes, read_sequence):
-        with pytest.raises(ValueError, match=r"incomplete: shard-00002\.parquet has 20 of 50 for each input"):
+        with pytest.raises(
+            ValueError, match=r"incomplete: shard-00002\.parquet has 20 of 50 votes per input"
+        ):
             read(folder)
 
 
@@ -226,5 +228,5 @@ def test_a_grown_collection_remembers_the_versions_it_was_begun_with(
         earlier.setattr("rrise.votes.manifest.torch.__version__", "0.0")
         store_for(folder, 20).collect(batch_size=100)
     for n in (30, 50):
-        with pytest.warns(UserWarning, match=r"begun with other versions \(\{'torch': '0\.0'\}\)"):
+        with pytest.warns(UserWarning, match=r"started with other versions \(\{'torch': '0\.0'\}\)"):
             store_for(folder, n).collect()

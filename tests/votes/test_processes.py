@@ -257,11 +257,13 @@ class TestRay:
     def test_more_than_the_cluster_has_is_refused(self, store, tmp_path: Path) -> None:
         from rrise.votes.ray_backend import Cluster, ray_backend
 
-        elsewhere = pytest.raises(ValueError, match="make the store with device='cuda'")
+        elsewhere = pytest.raises(ValueError, match="create the store with device='cuda'")
         with elsewhere, ray_backend(store, Cluster(gpus_per_worker=1)):
             pass
         there = VoteStore(tmp_path / "there", store.base, store.inputs, store.plan, device="cuda")
-        refused = pytest.raises(ValueError, match=r"no worker of .* fits into this cluster, which has 0 GPUs")
+        refused = pytest.raises(
+            ValueError, match=r"no worker fits into this cluster: .*, the cluster has 0 GPUs"
+        )
         with refused, ray_backend(there, Cluster(gpus_per_worker=1)):
             pass
 

@@ -65,7 +65,7 @@ def test_what_is_not_there_is_refused() -> None:
     for rows in ([4], [-1]):
         with pytest.raises(ValueError, match="expected inputs from 0 to 3"):
             stored.counts(0, 5, rows)
-    with pytest.raises(ValueError, match="expected the numbers of inputs in one row, got bool"):
+    with pytest.raises(ValueError, match="expected rows as a 1-D array of input numbers, got bool"):
         stored.counts(0, 5, np.array([True, False, True, True]))
     with pytest.raises(ValueError, match="expected answers from 0 to 2, got from 0 to 3"):
         StoredVotes(np.array([[0, 3]]), 3, SMOOTHING)

@@ -195,7 +195,7 @@ def test_how_passes_are_computed_is_found_once(store: VoteStore) -> None:
     store.prepare()
     first = store.execution(batch_size=123)
     assert store.execution() == first
-    with pytest.warns(UserWarning, match=r"begun with .*123.* and go on with .*321"):
+    with pytest.warns(UserWarning, match=r"started with .*123.* and resume with .*321"):
         assert store.execution(batch_size=321).batch_size == 321
     other = VoteStore(store.storage.folder, store.base, IMAGES, PLAN)
     assert other.execution().batch_size == 123
@@ -208,7 +208,7 @@ def test_other_versions_are_pointed_out_where_votes_are_added(
     manifest = json.loads((store.storage.folder / "manifest.json").read_text())
     assert manifest["versions"]["torch"] == torch.__version__
     monkeypatch.setattr("rrise.votes.manifest.torch.__version__", "0.0")
-    with pytest.warns(UserWarning, match=r"begun with other versions .*torch") as caught:
+    with pytest.warns(UserWarning, match=r"started with other versions .*torch") as caught:
         store.collect(batch_size=100)
     assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings():
@@ -218,7 +218,7 @@ def test_other_versions_are_pointed_out_where_votes_are_added(
 
 def test_a_store_of_an_earlier_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
     write_signed_json(tmp_path / "manifest.json", {"format": 1, "n": 3})
-    with pytest.raises(ValueError, match="have format 1, and this version reads 2"):
+    with pytest.raises(ValueError, match=r"expected votes of format 2 in .*, got format 1"):
         read_votes(tmp_path)
     with pytest.raises(ValueError, match=r"there is no manifest\.json"):
         read_votes(tmp_path / "nothing")

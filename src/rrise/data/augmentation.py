@@ -1,8 +1,8 @@
 """Augmentations for training a base classifier: each image of a batch has its own random numbers.
 
-They mean what the classes of `torchvision.transforms.v2` mean with their default settings. Those draw one set
-of numbers for a whole batch, so that they must be called image by image, on the CPU; these draw a set for
-each image and work on the whole batch, on the device where it is.
+They compute the same as the classes of `torchvision.transforms.v2` with their default settings. Those draw
+one set of numbers for a whole batch, so they must be called image by image, on the CPU. These draw one set
+per image and process the whole batch on its device.
 """
 
 import math
@@ -36,17 +36,17 @@ class Step(Protocol):
 
 
 class Augmentation:
-    """The augmentations of these names, one after the other, on images `[images, channels, height, width]`.
+    """The named augmentations, applied in order to images `[images, channels, height, width]`.
 
-    - `crop-N`: pad by N zeros on every side and cut the old size out at random.
+    - `crop-N`: pad by N zeros on every side and crop the original size at random.
     - `flip`: mirror left and right with probability 1/2.
-    - `resized-crop`: cut out 8 % to 100 % of the area at an aspect ratio from 3/4 to 4/3, and enlarge it
-      to the old size by bilinear interpolation.
+    - `resized-crop`: crop 8 % to 100 % of the area at an aspect ratio from 3/4 to 4/3, and enlarge it
+      to the original size by bilinear interpolation.
     - `randaugment`: two of fourteen operations at magnitude 9 of 30.
     - `erasing`: with probability 1/2, set a rectangle of 2 % to 33 % of the area to zero.
 
-    Sizes are kept and values stay in [0, 1]. The result is a function of the images, the names and the state
-    of the generator alone, and image i depends on no other image of the batch.
+    Sizes are kept and values stay in [0, 1]. The result depends only on the images, the names and the state
+    of the generator, and image i depends on no other image of the batch.
 
     >>> augmentation = Augmentation(["crop-4", "flip"])
     >>> augmentation(torch.rand(16, 3, 32, 32), torch.Generator().manual_seed(0)).shape
@@ -67,9 +67,9 @@ class Augmentation:
         return tuple(step.draw(count, shape, generator) for step in self._steps)
 
     def apply(self, images: torch.Tensor, draws: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """Augment images in [0, 1] by these random numbers.
+        """Augment images in [0, 1] with these random numbers.
 
-        It is pure, never waits for the device, and `torch.compile(fullgraph=True)` takes it whole.
+        It is pure, never waits for the device, and works with `torch.compile(fullgraph=True)`.
         """
         _check(images)
         if [len(drawn) for drawn in draws] != [len(images)] * len(self._steps):
@@ -82,7 +82,7 @@ class Augmentation:
         return images
 
     def __call__(self, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """Draw and apply."""
+        """Draw random numbers and apply them."""
         _check(images)
         channels, height, width = images.shape[1:]
         return self.apply(images, self.draw(len(images), (channels, height, width), generator))
@@ -90,7 +90,7 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Crop:
-    """Random crop of the padded image, and a flip in the same reading of the pixels if one follows."""
+    """Random crop of the padded image, and a flip in the same pass over the pixels if one follows."""
 
     padding: int
     flipped: bool = False
@@ -100,7 +100,7 @@ class Crop:
         return _uniform(count, 3, generator)
 
     def apply(self, images: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """Shift each image by up to `padding` pixels both ways; what comes from outside is zero."""
+        """Shift each image by up to `padding` pixels both ways; pixels from outside are zero."""
         height, width = images.shape[2:]
         shift = (drawn[:, :2] * (2 * self.padding + 1)).floor() - self.padding
         rows = positions(height, images) + shift[:, :1]
@@ -112,7 +112,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class ResizedCrop:
-    """Random part of the image enlarged to the whole, and a flip in the same reading if one follows."""
+    """Random part of the image, enlarged to full size, and a flip in the same pass if one follows."""
 
     flipped: bool = False
 
@@ -121,7 +121,7 @@ class ResizedCrop:
         return _uniform(count, 2 * _CANDIDATES + 3, generator)
 
     def apply(self, images: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """Interpolate between the pixels inside the box only."""
+        """Interpolate only between the pixels inside the box."""
         height, width = images.shape[2:]
         top, left, box_height, box_width = crop_box(drawn[:, :-1], height, width)
         rows = _enlarged(positions(height, images), top, box_height, height)
@@ -132,7 +132,7 @@ class ResizedCrop:
 
 
 class Flip:
-    """Left and right exchanged with probability 1/2."""
+    """Mirrors left and right with probability 1/2."""
 
     def draw(self, count: int, shape: Shape, generator: torch.Generator) -> torch.Tensor:  # noqa: ARG002
         """Return `[count, 1]` uniform numbers."""
@@ -144,10 +144,10 @@ class Flip:
 
 
 class Erasing:
-    """A rectangle set to zero with probability 1/2."""
+    """Sets a rectangle to zero with probability 1/2."""
 
     def draw(self, count: int, shape: Shape, generator: torch.Generator) -> torch.Tensor:  # noqa: ARG002
-        """Return `[count, 23]` uniform numbers: for the box, and the last for whether to erase at all."""
+        """Return `[count, 23]` uniform numbers: for the box, and the last decides whether to erase."""
         return _uniform(count, 2 * _CANDIDATES + 3, generator)
 
     def apply(self, images: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
@@ -163,8 +163,8 @@ class Erasing:
 def crop_box(uniform: torch.Tensor, height: int, width: int) -> Box:
     """Return top, left, height and width `[images, 1]` of a random crop, from `[images, 22]` uniform numbers.
 
-    The first of ten candidates that fits is taken; if none fits, the largest box in the middle of the image
-    whose aspect ratio is allowed.
+    It is the first of ten candidates that fits. If none fits, it is the largest centred box with an allowed
+    aspect ratio.
     """
     columns, rows = _candidates(uniform, height * width, (0.08, 1.0), (3 / 4, 4 / 3))
     fits = (rows > 0) & (rows <= height) & (columns > 0) & (columns <= width)
@@ -181,9 +181,9 @@ def crop_box(uniform: torch.Tensor, height: int, width: int) -> Box:
 
 
 def erasing_box(uniform: torch.Tensor, height: int, width: int) -> Box:
-    """Return top, left, height and width `[images, 1]` of the rectangle to erase; none has height 0.
+    """Return top, left, height and width `[images, 1]` of the rectangle to erase; height 0 means none.
 
-    The first of ten candidates that is smaller than the image both ways is taken.
+    It is the first of ten candidates that is smaller than the image both ways.
     """
     rows, columns = _candidates(uniform, height * width, (0.02, 0.33), (0.3, 3.3))
     fits = (rows < height) & (columns < width)
@@ -204,7 +204,7 @@ def _candidates(
 def _first(
     fits: torch.Tensor, sides: tuple[torch.Tensor, torch.Tensor], uniform: torch.Tensor, size: tuple[int, int]
 ) -> Box:
-    """Return the first candidate that fits, at a place chosen by the last two of the uniform numbers."""
+    """Return the first candidate that fits, at a position given by the last two uniform numbers."""
     first = fits.to(torch.int32).argmax(dim=1, keepdim=True)
     rows, columns = (side.gather(1, first) for side in sides)
     top = (uniform[:, -2:-1] * (size[0] - rows + 1)).floor()
@@ -213,7 +213,7 @@ def _first(
 
 
 def _enlarged(places: torch.Tensor, start: torch.Tensor, length: torch.Tensor, size: int) -> torch.Tensor:
-    """Return where in `start` to `start + length` the places of the enlarged image lie."""
+    """Return the positions in `start` to `start + length` that the pixels of the enlarged image show."""
     inside = (places + 0.5) * (length / size) - 0.5
     return start + torch.minimum(inside.clamp(min=0), length - 1)
 
@@ -245,7 +245,7 @@ def _step(name: str) -> Step:
 
 
 def _folded(steps: list[Step]) -> list[Step]:
-    """Let a crop do the flip that follows it: one reading of the pixels instead of two."""
+    """Merge a flip into the crop before it: one pass over the pixels instead of two."""
     folded: list[Step] = []
     for step in steps:
         last = folded[-1] if folded else None

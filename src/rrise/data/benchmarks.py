@@ -1,4 +1,4 @@
-"""The four benchmark datasets of the paper: where they may lie, how to get them, and what they must hold."""
+"""The four benchmark datasets of the paper: where to find them, how to get them, and what they contain."""
 
 import os
 import socket
@@ -33,7 +33,7 @@ _DOWNLOAD_ERRORS = (OSError, RuntimeError, HTTPException, EOFError, zipfile.BadZ
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a complete set holds, and how it lies on a disk; every class has equally many inputs."""
+    """What a complete set contains, and its layout on disk; all classes have equally many inputs."""
 
     name: str
     classes: int
@@ -42,20 +42,20 @@ class Benchmark:
     shape: tuple[int, int, int]
     class_names: tuple[str, ...] | None
     folder: str
-    """The folder below a root in which torchvision, or the set's own archive, keeps it."""
+    """Its folder below a root, as in torchvision or in the set's own archive."""
     read: Callable[[Path], Found | None]
     fetch: Callable[[Path], object]
     """Downloads and unpacks `folder` below a root."""
     package: str | None = None
-    """Debian's package of it."""
+    """Its Debian package."""
 
 
 def load_benchmark(benchmark: Benchmark, root: Path | None = None, *, download: bool = True) -> Dataset:
     """Return a benchmark dataset from the first place that has it, or download it.
 
-    `root` goes before the environment variable `RRISE_DATA`; then come `data` here and at home, the cache
-    of earlier downloads, and what Debian's packages install. A download goes to the root, if there is
-    one, else to the cache. A place that has the set in part or damaged is an error.
+    `root` overrides the environment variable `RRISE_DATA`. The next places are `./data`, `~/data`, the cache
+    of earlier downloads, and the folder of Debian's packages. A download goes to the root, if there is one,
+    else to the cache. An incomplete or damaged set is an error.
     """
     given = root or os.environ.get("RRISE_DATA")
     cache = Path("~/.cache/rrise").expanduser()
@@ -66,17 +66,17 @@ def load_benchmark(benchmark: Benchmark, root: Path | None = None, *, download: 
             return accept(benchmark, found)
     if not download:
         raise InputError(
-            f"{benchmark.name} is not on this machine: {_ways(benchmark)}, or allow the download"
+            f"{benchmark.name} was not found on this machine: {_ways(benchmark)}, or allow the download"
         )
     _download(benchmark, target)
     found = benchmark.read(target)
     if found is None:
-        raise InputError(f"the download of {benchmark.name} holds something else: {_ways(benchmark)}")
+        raise InputError(f"the download of {benchmark.name} has unexpected content: {_ways(benchmark)}")
     return replace(accept(benchmark, found), source=f"downloaded to {found.place}")
 
 
 def accept(benchmark: Benchmark, found: Found) -> Dataset:
-    """Return what was found as a dataset if it is the complete set, and say what differs if not."""
+    """Return the found arrays as a dataset; refuse an incomplete or different set."""
     x_train, y_train, x_test, y_test = found.arrays
     try:
         dataset = Dataset.from_arrays(
@@ -114,8 +114,8 @@ def _check(benchmark: Benchmark, place: Path, name: str, part: Part, size: int) 
 def enlarged(images: NDArray[Any], shape: tuple[int, int, int]) -> NDArray[Any]:
     """Return FashionMNIST's 28x28 grey images as 32x32 with three equal channels; others as they are.
 
-    Bilinear between pixel centres, as `align_corners=False` means, then rounded to whole numbers. The
-    weights are multiples of 1/256, so that no arithmetic can round otherwise.
+    Interpolation is bilinear between pixel centres (`align_corners=False`), then rounded to whole numbers.
+    The weights are multiples of 1/256, so the result is exact in any arithmetic.
     """
     if images.dtype != np.uint8 or images.shape[1:] not in ((28, 28), (28, 28, 1), (1, 28, 28)):
         return images
@@ -129,7 +129,7 @@ def enlarged(images: NDArray[Any], shape: tuple[int, int, int]) -> NDArray[Any]:
 
 
 def _download(benchmark: Benchmark, root: Path) -> None:
-    """Download a set below a root, all or nothing."""
+    """Download a set below a root, atomically."""
     is_new = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -142,14 +142,14 @@ def _download(benchmark: Benchmark, root: Path) -> None:
             with suppress(OSError):
                 root.rmdir()
         raise InputError(
-            f"{benchmark.name} is not on this machine and could not be downloaded ({reason}): "
+            f"{benchmark.name} was not found on this machine and could not be downloaded ({reason}): "
             f"{_ways(benchmark)}, or try again with a network"
         ) from None
 
 
 @contextmanager
 def _short_wait() -> Iterator[None]:
-    """Give up on a server that says nothing for a while; torchvision itself waits for ever."""
+    """Give up on a server that does not respond; torchvision itself waits forever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_WAIT_SECONDS)
     try:
@@ -162,7 +162,7 @@ def _ways(benchmark: Benchmark) -> str:
     package = f"install Debian's package {benchmark.package}, or " if benchmark.package else ""
     return (
         f"{package}put {benchmark.name}.npz with x_train, y_train, x_test, y_test, or the folder "
-        f"{benchmark.folder}, into ./data or into the folder that RRISE_DATA or the data root names"
+        f"{benchmark.folder}, into ./data or into the folder given by RRISE_DATA or the data root"
     )
 
 

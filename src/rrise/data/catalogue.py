@@ -1,4 +1,4 @@
-"""Datasets by name, and those of users."""
+"""Loading datasets by name, and datasets of users."""
 
 from pathlib import Path
 
@@ -22,8 +22,8 @@ def load_dataset(source: str, root: Path | None = None, *, download: bool = True
     """Return a dataset; its `source` says where it was found.
 
     `source` is one of `DATASETS`, `npz:FILE` with the arrays x_train, y_train, x_test, y_test, or a folder
-    with images in `train/CLASS` and `test/CLASS`. The benchmark datasets are looked for below `root`, then
-    in the places that `load_benchmark` names, and downloaded if that is allowed.
+    with images in `train/CLASS` and `test/CLASS`. Benchmark datasets are searched below `root`, then in the
+    places of `load_benchmark`, and downloaded if `download` allows it.
 
     >>> data = load_dataset("digits")
     >>> len(data.train), len(data.test), data.train.images.shape[1:]
@@ -49,7 +49,7 @@ def load_dataset(source: str, root: Path | None = None, *, download: bool = True
 
 
 def load_digits() -> Part:
-    """Return scikit-learn's 1,797 handwritten digits, 8x8 grey pixels; they ship with its wheel."""
+    """Return the 1,797 handwritten digits in scikit-learn's wheel, 8x8 grey pixels each."""
     from sklearn import datasets
 
     digits = datasets.load_digits()
@@ -58,7 +58,7 @@ def load_digits() -> Part:
 
 
 def _load_digits() -> Dataset:
-    """Deal the digits into two parts, always the same ones."""
+    """Split the digits into two fixed parts."""
     pool = load_digits()
     train, test = (
         Part(pool.images[indices], pool.labels[indices])

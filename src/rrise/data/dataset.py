@@ -1,4 +1,4 @@
-"""What a dataset is: two parts of inputs and labels, the names of the classes, and where it came from."""
+"""A dataset: two parts of inputs and labels, the names of the classes, and its source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from rrise.errors import InputError
 class Part:
     """Inputs and their labels, both checked.
 
-    `images` is uint8 `[inputs, channels, height, width]` for 8-bit images, and float32 `[inputs, ...]`,
-    with the values as they were given, for anything else; `labels` is int64 `[inputs]`. Both are
-    contiguous and writable, as torch wants them.
+    `images` is uint8 `[inputs, channels, height, width]` for 8-bit images. Anything else is float32
+    `[inputs, ...]`, with the values as given. `labels` is int64 `[inputs]`. Both are contiguous and
+    writable, as torch requires.
     """
 
     images: NDArray[Any]
@@ -55,11 +55,11 @@ class Dataset:
         name: str = "arrays",
         source: str = "arrays from Python",
     ) -> "Dataset":
-        """Return a dataset made of arrays, or say what is wrong with them.
+        """Return a dataset made of arrays; refuse invalid ones.
 
-        Arrays of uint8 are images with the channels first, last or none; arrays of floating-point
-        numbers may have any shape. Labels are whole numbers from 0. Without `class_names` there are
-        as many classes as the largest label says, named by their numbers.
+        Arrays of uint8 are images with the channels first, last or absent; arrays of floating-point
+        numbers may have any shape. Labels are whole numbers from 0. Without `class_names`, the largest label
+        determines the number of classes, and their numbers are their names.
 
         >>> pixels, labels = np.zeros((4, 28, 28, 3), dtype=np.uint8), [0, 1, 1, 0]
         >>> data = Dataset.from_arrays(pixels, labels, pixels[:2], labels[:2])
@@ -70,7 +70,7 @@ class Dataset:
         test = _part("test", x_test, y_test)
         if train.images.shape[1:] != test.images.shape[1:] or train.images.dtype != test.images.dtype:
             raise InputError(
-                f"expected x_train and x_test with inputs of one kind, got {_kind(train)} and {_kind(test)}"
+                f"expected x_train and x_test of one type and shape, got {_kind(train)} and {_kind(test)}"
             )
         classes = int(max(train.labels.max(), test.labels.max())) + 1
         names = tuple(map(str, range(classes) if class_names is None else class_names))
@@ -80,7 +80,7 @@ class Dataset:
 
 
 def channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return 8-bit images with channels first, last or none as a view `[images, channels, height, width]`.
+    """Return 8-bit images with channels first, last or absent as a view `[images, channels, height, width]`.
 
     >>> channels_first(np.zeros((5, 28, 28), np.uint8)).shape
     (5, 1, 28, 28)
@@ -131,7 +131,7 @@ def _inputs(name: str, values: Any) -> NDArray[Any]:
     if not np.issubdtype(array.dtype, np.floating):
         raise InputError(
             f"expected {name} as uint8 images or as floating-point numbers, got {array.dtype}: convert it "
-            f"first, so that it is clear what is certified"
+            f"first, to make clear what is certified"
         )
     if array.ndim < 2:
         raise InputError(f"expected {name} as a batch [inputs, ...], got an array of shape {array.shape}")

@@ -24,7 +24,7 @@ _BLOCK = 256
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield files, and for each folder the images and arrays inside it in the order of their names."""
+    """Yield files, and for each folder its images and arrays in the order of their names."""
     for path in paths:
         if path.is_dir():
             inside = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES + ARRAYS)
@@ -74,7 +74,7 @@ def read_image(
 ) -> np.ndarray[Any, Any]:
     """Return an 8-bit image as `[1, channels, height, width]` in [0, 1].
 
-    Nothing is resized or converted with loss: that would certify another input than the one given.
+    Nothing is resized or converted with loss: that would certify another input than the given one.
     """
     from PIL import Image
 
@@ -95,8 +95,8 @@ def read_image(
         if image.mode not in ("L", "RGB", "P") or "transparency" in image.info:
             mode = f"{image.mode} with transparency" if "transparency" in image.info else image.mode
             raise InputError(
-                f"expected an 8-bit grey or RGB image, got mode {mode}: convert it first, so that it is "
-                f"clear what is certified"
+                f"expected an 8-bit grey or RGB image, got mode {mode}: convert it first, to make clear what "
+                f"is certified"
             )
         plain = image.convert("RGB") if image.mode == "P" else image
         pixels = np.atleast_3d(np.asarray(plain, dtype=np.float32) / np.float32(255))
@@ -110,20 +110,19 @@ def read_image(
 
 
 def _check_depth(image: Any) -> None:
-    """Refuse an image whose values would be cut to 8 bits, which opens as RGB without a word."""
+    """Refuse a 16-bit image: Pillow would silently cut its values to 8 bits."""
     stored = [tile[3] for tile in image.tile]
     names = [part[0] if isinstance(part, tuple) and part else part for part in stored]
     if any(isinstance(name, str) and ";16" in name for name in names):
         raise InputError(
-            "expected an 8-bit image, got one with 16 bits: convert it first, so that it is clear what is "
-            "certified"
+            "expected an 8-bit image, got one with 16 bits: convert it first, to make clear what is certified"
         )
 
 
 def read_pixels(paths: Sequence[Path], mode: str | None = None) -> NDArray[np.uint8]:
     """Read 8-bit images of one size as `[images, height, width(, channels)]`.
 
-    Without a mode every image must be of the first one's, grey or RGB; with "RGB" grey ones are repeated.
+    Without a mode, every image must have the first one's, grey or RGB. With "RGB", grey images are converted.
     """
     kind, first = _decode(paths[0], mode)
     pixels = np.empty((len(paths), *first.shape), np.uint8)
@@ -133,8 +132,8 @@ def read_pixels(paths: Sequence[Path], mode: str | None = None) -> NDArray[np.ui
             found, image = _decode(path, mode)
             if found not in _MODES or (found, image.shape) != (kind, first.shape):
                 raise InputError(
-                    f"expected grey or RGB images of one kind, like {paths[0].name} with {first.shape}; "
-                    f"{path} is of mode {found} with {image.shape}"
+                    f"expected grey or RGB images of one kind, as {paths[0].name} with shape {first.shape}, "
+                    f"got {path} of mode {found} with shape {image.shape}"
                 )
             pixels[index] = image
 
@@ -145,7 +144,7 @@ def read_pixels(paths: Sequence[Path], mode: str | None = None) -> NDArray[np.ui
 
 
 def image_mode(path: Path) -> str:
-    """Return the mode that the header of an image file names, such as "L" for 8-bit grey or "RGB"."""
+    """Return the mode in the header of an image file, such as "L" for 8-bit grey or "RGB"."""
     from PIL import Image
 
     try:
@@ -170,12 +169,12 @@ def _decode(path: Path, mode: str | None) -> tuple[str, NDArray[np.uint8]]:
 
 
 def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Read arrays by name from a `.npz` file; one that is missing is an error unless it is optional."""
+    """Read arrays by name from a `.npz` file; a missing one is an error unless it is optional."""
     try:
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             if missing := [name for name in names if name not in arrays]:
                 raise InputError(
-                    f"{path} holds no array {', '.join(missing)}, only {', '.join(arrays) or 'nothing'}"
+                    f"{path} has no array {', '.join(missing)}, only {', '.join(arrays) or 'nothing'}"
                 )
             return {name: arrays[name] for name in (*names, *optional) if name in arrays}
     except InputError:

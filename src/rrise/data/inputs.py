@@ -1,4 +1,4 @@
-"""What may enter a classifier: floating-point batches of one shape and range, and nothing else."""
+"""Valid inputs of a classifier: floating-point batches of one shape and range, and nothing else."""
 
 import hashlib
 from typing import Any
@@ -16,7 +16,7 @@ DIGEST_SIZE = 12
 
 
 def check_input_range(input_range: InputRange) -> InputRange:
-    """Return the range as a pair of floats, refusing one that is empty or not finite."""
+    """Return the range as a pair of floats; refuse one that is empty or not finite."""
     if input_range is None:
         return None
     try:
@@ -38,9 +38,9 @@ def as_inputs(
     name: str = "inputs",
     first: int = 0,
 ) -> torch.Tensor:
-    """Return a copy of a batch `[inputs, *shape]` as a float32 tensor on the CPU, or say what is wrong.
+    """Return a copy of a batch `[inputs, *shape]` as a float32 tensor on the CPU; refuse invalid inputs.
 
-    `first` is the number messages give the first input.
+    `first` is the number of the first input in messages.
 
     >>> as_inputs(np.zeros((2, 3), dtype=np.uint8))
     Traceback (most recent call last):
@@ -62,7 +62,7 @@ def input_digests(inputs: torch.Tensor) -> list[bytes]:
 
 
 def inputs_fingerprint(inputs: torch.Tensor) -> str:
-    """Return the SHA-256 over shape and values of a batch."""
+    """Return the SHA-256 of the shape and values of a batch."""
     content = inputs.contiguous().numpy()
     return hashlib.sha256(str(content.shape).encode() + content.tobytes()).hexdigest()
 

@@ -1,6 +1,6 @@
-"""The forms in which datasets lie on a disk, and what each holds.
+"""The layouts of datasets on disk, and their readers.
 
-A reader returns None where its form is not there, and refuses one that is there but damaged.
+A reader returns None if its layout is absent, and refuses one that is damaged.
 """
 
 import gzip
@@ -24,7 +24,7 @@ _IDX_UINT8 = 8
 
 
 class Found(NamedTuple):
-    """The arrays of a dataset as they lie on the disk, the names of the classes if it has them, and where."""
+    """The arrays of a dataset as stored on disk, the names of its classes if known, and its place."""
 
     arrays: Sequence[NDArray[Any]]
     """In the order of `ARRAYS`."""
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 def read_npz(path: Path) -> Found | None:
-    """Read `x_train, y_train, x_test, y_test` of a `.npz` file, and `class_names` where it has them."""
+    """Read `x_train, y_train, x_test, y_test` of a `.npz` file, and `class_names` if present."""
     if not path.exists():
         return None
     arrays = read_arrays(path, ARRAYS, optional=["class_names"])
@@ -47,15 +47,15 @@ def read_npz(path: Path) -> Found | None:
 def read_class_folders(path: Path) -> Found:
     """Read `train/CLASS/*` and `test/CLASS/*` (or `val/CLASS/*`): images of one size, grey or coloured.
 
-    Classes are in the order of their names, and images too. If any image is coloured, all are.
+    Classes and images are in the order of their names. If any image is coloured, all are read as coloured.
     """
     tested = path / "test" if (path / "test").is_dir() else path / "val"
     if not ((path / "train").is_dir() and tested.is_dir()):
-        raise InputError(f"expected folders train/CLASS and test/CLASS, or val/CLASS, of images in {path}")
+        raise InputError(f"expected image folders train/CLASS and test/CLASS (or val/CLASS) in {path}")
     train, test = _classes(path / "train"), _classes(tested)
     names = sorted(train)
     if unknown := sorted(set(test) - set(train)):
-        raise InputError(f"expected the classes of {path / 'train'} in {tested}, got {unknown[0]!r} as well")
+        raise InputError(f"expected in {tested} only classes of {path / 'train'}, got {unknown[0]!r} too")
     files = [file for part in (train, test) for inside in part.values() for file in inside]
     mode = "RGB" if any(image_mode(file) == "RGB" for file in files) else "L"
     return Found([*_labelled(train, names, mode), *_labelled(test, names, mode)], tuple(names), path)
@@ -84,7 +84,7 @@ def _labelled(
 
 
 def read_fashion_mnist(root: Path) -> Found | None:
-    """Read IDX files, packed or not, in torchvision's `FashionMNIST/raw` or Debian's `fashion-mnist`."""
+    """Read IDX files, gzipped or not, in torchvision's `FashionMNIST/raw` or Debian's `fashion-mnist`."""
     for folder in (root / FASHION_MNIST / "raw", root / "fashion-mnist"):
         if any(folder.glob("train-images-idx3-ubyte*")):
             parts = [
@@ -97,7 +97,7 @@ def read_fashion_mnist(root: Path) -> Found | None:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read a file of bytes in the IDX format, or the same name with `.gz`."""
+    """Read a file of bytes in the IDX format, or its gzipped version with the suffix `.gz`."""
     packed = path.with_name(f"{path.name}.gz")
     file = path if path.exists() else packed
     try:
@@ -120,7 +120,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def read_cifar(root: Path, class_name: str) -> Found | None:
-    """Read the pickles of torchvision's `CIFAR10` or `CIFAR100`, which checks their MD5 sums before."""
+    """Read the pickles of torchvision's `CIFAR10` or `CIFAR100`; torchvision checks their MD5 sums first."""
     folder = root / {"CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}[class_name]
     if not folder.is_dir():
         return None
@@ -128,7 +128,9 @@ def read_cifar(root: Path, class_name: str) -> Found | None:
     try:
         train, test = (dataset(root, train=part, download=False) for part in (True, False))
     except (RuntimeError, OSError) as error:
-        raise InputError(f"{folder} is damaged or incomplete ({error}): remove it, and get it anew") from None
+        raise InputError(
+            f"{folder} is damaged or incomplete ({error}): delete it and download it again"
+        ) from None
     arrays = [train.data, np.array(train.targets), test.data, np.array(test.targets)]
     return Found(arrays, None, folder)
 
@@ -146,7 +148,7 @@ def import_datasets() -> Any:
 
 
 def read_tiny_imagenet(root: Path) -> Found | None:
-    """Read `tiny-imagenet-200` as its archive has it: test is the labelled `val`, classes are WordNet ids."""
+    """Read `tiny-imagenet-200` as in its archive: test is the labelled `val`, classes are WordNet ids."""
     folder = root / TINY_IMAGENET
     if not folder.is_dir():
         return None
@@ -163,6 +165,8 @@ def read_tiny_imagenet(root: Path) -> Found | None:
     except (OSError, ValueError) as error:
         raise InputError(f"{annotations} cannot be read: {error}") from None
     if not tested or not any(classes.values()):
-        raise InputError(f"expected images of {len(names)} classes in {folder}: remove it, and get it anew")
+        raise InputError(
+            f"expected images of {len(names)} classes in {folder}: delete it and download it again"
+        )
     images, classified = _labelled(classes, names, "RGB")
     return Found([images, classified, read_pixels(tested, "RGB"), labels], tuple(names), folder)

@@ -9,9 +9,9 @@ from rrise.data.sources import Pixels
 
 
 class Pool:
-    """Inputs on a device, taken by index; 8-bit images stay 8-bit until a batch of them is taken.
+    """Inputs on a device, indexed in batches; 8-bit images stay 8-bit until then.
 
-    Batches are floating-point tensors in the input range, as the network takes them.
+    Batches are floating-point tensors in the input range, ready for the network.
     """
 
     def __init__(

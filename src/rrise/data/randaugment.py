@@ -1,8 +1,8 @@
-"""RandAugment (Cubuk et al., 2020) with operations of its own for each image of a batch.
+"""RandAugment (Cubuk et al., 2020) with separate operations for each image of a batch.
 
-Every image draws two of the fourteen operations of `torchvision.transforms.v2.RandAugment`; that class draws
-two for a whole batch, which is why it is not used. No operation is applied to a part of the batch: each pass
-has one table, one sampling grid and one blend per image, and they change nothing where they are not drawn.
+Every image draws two of the fourteen operations of `torchvision.transforms.v2.RandAugment`. That class draws
+two for a whole batch, so it is not used here. The batch is never divided: each pass has one table, one
+sampling grid and one blend per image, which are the identity if their operation is not drawn.
 """
 
 import math
@@ -35,9 +35,9 @@ LEVELS = 31
 class RandAugment:
     """`passes` random operations of one magnitude, from 0 to 30, on images of 1 or 3 channels in [0, 1].
 
-    Images are rounded to 8 bits first, and every operation gives 8-bit values, `k / 255`, as torchvision's do
-    on 8-bit images. Geometric operations take the nearest pixel, and zero from outside. Operations with a
-    direction turn the other way with probability 1/2.
+    Images are rounded to 8 bits first. Every operation returns 8-bit values, `k / 255`, as torchvision's
+    operations do on 8-bit images. Geometric operations use the nearest pixel, and zero outside the image.
+    Operations with a direction are reversed with probability 1/2.
     """
 
     def __init__(self, magnitude: int = 9, passes: int = 2) -> None:
@@ -52,14 +52,14 @@ class RandAugment:
         self._posterize_step = 2.0 ** round(4 * self._share)
 
     def draw(self, count: int, shape: tuple[int, int, int], generator: torch.Generator) -> torch.Tensor:
-        """Return `[count, passes]` whole numbers: twice the place in `OPERATIONS`, plus 1 to turn around."""
+        """Return `[count, passes]` whole numbers: twice the index in `OPERATIONS`, plus 1 to reverse it."""
         _check_channels(shape[0])
         return torch.randint(
             2 * len(OPERATIONS), (count, self.passes), generator=generator, device=generator.device
         )
 
     def apply(self, images: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """Apply to each image the operations drawn for it, one after the other."""
+        """Apply to each image the operations drawn for it, in order."""
         _check_channels(images.shape[1])
         pixels = (images * 255).round()
         for choice in drawn.unbind(dim=1):
@@ -84,7 +84,7 @@ class RandAugment:
         chosen: dict[str, torch.Tensor],
         strength: torch.Tensor,
     ) -> torch.Tensor:
-        """Replace each value by the entry of a table of 256, one table for each image and channel."""
+        """Map each value through a table of 256 entries, one table per image and channel."""
         values = positions(256, pixels)
         index = pixels.long().flatten(2)
         blend = ((chosen["Brightness"] + chosen["Contrast"]) * strength)[:, None, None]
@@ -104,7 +104,7 @@ class RandAugment:
     def _move(
         self, pixels: torch.Tensor, chosen: dict[str, torch.Tensor], sign: torch.Tensor
     ) -> torch.Tensor:
-        """Read each pixel from where the inverse of an affine map puts it."""
+        """Read each pixel at its position under the inverse of an affine map."""
         height, width = pixels.shape[2:]
         sign = sign[:, None, None]
         shear_x, shear_y, translate_x, translate_y, rotate = (
@@ -121,12 +121,12 @@ class RandAugment:
         return sample(pixels, rows, columns)
 
     def _shift(self, size: int) -> int:
-        """Return by how many pixels an image of this width or height is translated."""
+        """Return the translation in pixels of an image of this width or height."""
         return int(150 / 331 * size * self._share)
 
 
 def _level(first: float, last: float, magnitude: int) -> float:
-    """Return one of 31 evenly spaced numbers in single precision, as torchvision has them."""
+    """Return one of 31 evenly spaced numbers in single precision, as in torchvision."""
     return float(torch.linspace(first, last, LEVELS)[magnitude])
 
 
@@ -148,9 +148,9 @@ def _grey(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def _blur_difference(pixels: torch.Tensor) -> torch.Tensor:
-    """Return the smoothed image less the image, 0 at the border.
+    """Return the smoothed image minus the image, 0 at the border.
 
-    A pixel weighs 5/13 in its smoothed value, each of its eight neighbours 1/13.
+    The smoothed value of a pixel is 5/13 of it plus 1/13 of each of its eight neighbours.
     """
     if min(pixels.shape[2:]) <= 2:
         return torch.zeros_like(pixels)

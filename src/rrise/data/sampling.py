@@ -1,4 +1,4 @@
-"""Pixels read at other places, by one rule for each image of a batch."""
+"""Reading the pixels of each image of a batch at its own positions."""
 
 import torch
 import torch.nn.functional as F
@@ -12,10 +12,11 @@ def positions(size: int, images: torch.Tensor) -> torch.Tensor:
 def sample(
     images: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, *, bilinear: bool = False
 ) -> torch.Tensor:
-    """Return `[images, channels, height, width]` whose pixel `(y, x)` is the pixel `(rows, columns)` there.
+    """Return images whose pixel `(y, x)` is that of `images` at position `(rows, columns)[y, x]`.
 
-    `rows` and `columns` broadcast to `[images, height, width]`; pixel centres are whole numbers. Between the
-    pixels counts the nearest, and zero outside the image; or a bilinear mean, and the border outside.
+    `images` is `[images, channels, height, width]`; `rows` and `columns` broadcast to `[images, height,
+    width]`; pixel centres are whole numbers. By default the nearest pixel counts, and zero outside the image.
+    With `bilinear`, values are interpolated, and the border continues outside.
     """
     height, width = images.shape[2:]
     across, down = torch.broadcast_tensors((2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1)

@@ -1,4 +1,4 @@
-"""Inputs from wherever users keep them, read as they are needed."""
+"""Inputs from datasets, files and folders, read as needed."""
 
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from rrise.errors import InputError
 
 
 class Pixels:
-    """8-bit images as inputs in [0, 1], with the channels first, last or none.
+    """8-bit images as inputs in [0, 1], with the channels first, last or absent.
 
-    `images` is uint8 `[inputs, channels, height, width]`, a view of what came; slices are float32 of the
-    same shape, made when they are asked for.
+    `images` is uint8 `[inputs, channels, height, width]`, a view of the given array. Slices are converted to
+    float32 on demand.
     """
 
     def __init__(self, images: NDArray[np.uint8]) -> None:
@@ -32,10 +32,14 @@ class Pixels:
 def load_images(source: str, split: str, root: Path | None = None) -> Any:
     """Return inputs that can be sliced.
 
-    `source` is the name of a dataset (`split` is train or test; for digits any other name means all 1,797),
-    a `.npy` file, `npz:FILE` (its array `x_SPLIT`), or a folder: of images in `train/CLASS` and
-    `test/CLASS`, or of PNG or JPEG images of one size, taken in the order of their names. Arrays of 8-bit
-    numbers are images. `root` is where datasets are, as for `load_dataset`.
+    `source` is one of:
+
+    - the name of a dataset: `split` is train or test (for digits, any other name means all 1,797);
+    - a `.npy` file, or `npz:FILE` (its array `x_SPLIT`);
+    - a folder of images in `train/CLASS` and `test/CLASS`;
+    - a folder of PNG or JPEG images of one size, in the order of their names.
+
+    Arrays of 8-bit numbers are images. `root` is the folder of datasets, as in `load_dataset`.
     """
     path = Path(source)
     if source in DATASETS or (path / "train").is_dir():

@@ -17,10 +17,10 @@ PROTOCOLS = ("held-out", "paper")
 
 @dataclass(frozen=True)
 class Splits:
-    """Which inputs of a dataset serve what, as sorted indices.
+    """Which inputs of a dataset serve which purpose, as sorted indices.
 
     `train` and `validation` index the train part and never overlap. `calibration` and `test` index the
-    test part; in the protocol "held-out" they never overlap, in "paper" `test` contains `calibration`.
+    test part. In the protocol "held-out" they never overlap; in "paper" `test` contains `calibration`.
     """
 
     train: Indices
@@ -30,7 +30,7 @@ class Splits:
     protocol: str
 
     def to_json(self) -> Json:
-        """Return the protocol and every index, as a run's folder records them."""
+        """Return the protocol and all indices, as recorded in a run's folder."""
         return {
             "protocol": self.protocol,
             **{name: getattr(self, name).tolist() for name in ("train", "validation", "calibration", "test")},
@@ -50,11 +50,10 @@ def plan_splits(
 ) -> Splits:
     """Plan the splits of a dataset with `train` and `test` inputs.
 
-    A limit keeps that many inputs of a part, drawn at random, or all if there are fewer. From what is
-    kept, `validation` and `calibration` are taken, as a count (an int) or as a rounded share (a float).
-    "held-out" reports on the rest of the test part. "paper" calibrates on the same inputs and reports on
-    all of it, those included. How the train part is split depends on the seed and its own settings only,
-    and so does the test part.
+    A limit keeps that many inputs of a part, drawn at random, or all if there are fewer. `validation` and
+    `calibration` are taken from these, as a count (an int) or as a rounded share (a float). "held-out"
+    reports on the rest of the test part. "paper" calibrates on the same inputs and reports on the whole
+    test part, including them. The split of each part depends only on the seed and on its own settings.
 
     >>> splits = plan_splits(60_000, 10_000, seed=0, validation=5_000, calibration=0.1)
     >>> [len(part) for part in (splits.train, splits.validation, splits.calibration, splits.test)]
@@ -76,7 +75,7 @@ def plan_splits(
 def _set_aside(
     part: str, total: int, name: str, *, limit: int | None, size: int | float, seed: int
 ) -> tuple[Indices, Indices]:
-    """Return the rest of a part, and what is set aside from it."""
+    """Return the rest of a part, and the inputs set aside from it."""
     if limit is not None and limit < 1:
         raise SettingError(f"expected {part}_limit to be at least 1, got {limit}")
     kept = total if limit is None else min(limit, total)
@@ -101,7 +100,7 @@ def _count(name: str, size: int | float, total: int) -> int:
 
 
 def split_indices(total: int, sizes: Mapping[str, int], seed: int) -> dict[str, Indices]:
-    """Deal `total` inputs at random into named splits that never overlap.
+    """Divide `total` inputs at random into named splits that never overlap.
 
     >>> parts = split_indices(10, {"train": 6, "test": 4}, seed=0)
     >>> sorted(int(i) for part in parts.values() for i in part) == list(range(10))
@@ -121,9 +120,9 @@ def split_indices(total: int, sizes: Mapping[str, int], seed: int) -> dict[str, 
 
 
 def stratified_holdout(values: NDArray[np.float64], share: float, seed: int) -> tuple[Indices, Indices]:
-    """Set a share of the inputs aside, spread evenly over the sorted values; return (kept, held out).
+    """Hold out a share of the inputs, stratified by the values; return (kept, held out).
 
-    Every run of `1 / share` neighbours in the order of `values` gives one input, so the held-out part
+    One input is drawn from every `1 / share` neighbours in the order of `values`, so the held-out part
     has the same distribution of values as the rest.
     """
     if not 0 < share < 1 or len(values) < 2:

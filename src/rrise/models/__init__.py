@@ -1,1 +1,1 @@
-"""Classifiers as modules: built by name, fingerprinted, opened at the head, saved without pickle."""
+"""Classifiers as modules: built by name, fingerprinted, split at the head, saved without pickle."""

@@ -42,10 +42,10 @@ class SmallConvNet(nn.Module):
 
 
 class Normalised(nn.Module):
-    """A network behind `(x - mean) / std` of its inputs, channel by channel.
+    """A network whose inputs are normalised to `(x - mean) / std`, channel by channel.
 
-    Both are buffers, so they belong to the weights and to the fingerprint. Without them, inputs in [0, 1]
-    become [-1, 1].
+    Both are buffers, so they belong to the weights and to the fingerprint. The defaults map [0, 1] to
+    [-1, 1].
     """
 
     mean: torch.Tensor
@@ -64,7 +64,7 @@ class Normalised(nn.Module):
             self.register_buffer(name, torch.tensor(numbers, dtype=torch.float32).view(-1, 1, 1))
 
     def get_classifier(self) -> nn.Module | None:
-        """Return the head as timm's networks name it, or None for a network that does not."""
+        """Return the head of a timm network, or None if the network has no `get_classifier`."""
         found = getattr(self.network, "get_classifier", lambda: None)()
         return found if isinstance(found, nn.Module) else None
 
@@ -121,10 +121,10 @@ def takes_normalisation(name: str) -> bool:
 
 
 def build_model(name: str, *, seed: int, **options: Any) -> nn.Module:
-    """Build an architecture with seeded random weights; the global seed is left alone.
+    """Build an architecture with seeded random weights; the global random state is unchanged.
 
-    `name` is one of the catalogue, `timm:NAME` for any of timm's behind our normalisation, or
-    `package.module:name` of a module, or of a function or class that makes one from the options.
+    `name` is a name of the catalogue; `timm:NAME` for any timm architecture with our normalisation; or
+    `package.module:name` of a module, or of a function or class that builds one from the options.
     """
     if name.startswith(TIMM):
         module = _seeded(partial(_of_timm, name.removeprefix(TIMM)), name, seed, options)
@@ -152,7 +152,7 @@ def _of_timm(
 
 
 def _imported(source: str, **options: Any) -> nn.Module:
-    """Return the module at an import path; the working directory counts as a place to import from."""
+    """Return the module at an import path; the working directory is on the path."""
     place, _, name = source.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

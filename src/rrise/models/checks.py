@@ -1,4 +1,4 @@
-"""Checks that a module is a classifier: a module, and a function of the single input."""
+"""Checks that a classifier is a module, and a function of the single input."""
 
 from itertools import chain
 
@@ -18,11 +18,11 @@ def check_module(module: object, name: str) -> None:
 
 
 def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int:
-    """Refuse a module that is no function of the single input, as far as a few probes tell; return K.
+    """Refuse a module that is not a function of the single input, judged by a few probes; return K.
 
-    Its answer must not depend on the rest of the batch (batch statistics at evaluation time do that) or
-    change from call to call (dropout that ignores evaluation mode does), and calls must not change its
-    weights or buffers. There is nothing to certify then.
+    Its answer must not depend on the rest of the batch, as with batch statistics at evaluation time. It must
+    not vary from call to call, as with dropout that ignores evaluation mode. Calls must not change its
+    weights or buffers. Otherwise there is nothing to certify.
     """
     before = _versions(module)
     alone, again = (
@@ -36,24 +36,24 @@ def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int
         )
     if _versions(module) != before:
         raise InputError(
-            f"the {name} changes its own weights or buffers when it is called in evaluation mode: there is "
-            f"no function of the input to certify"
+            f"the {name} changes its own weights or buffers when it is called in evaluation mode: it is "
+            f"not a function of the input, so it cannot be certified"
         )
     if _differ(again, alone):
         raise InputError(
-            f"the {name} answers the same input differently each time (dropout in evaluation mode?): there "
-            f"is no function of the input to certify"
+            f"the {name} answers the same input differently each time (dropout in evaluation mode?): it is "
+            f"not a function of the input, so it cannot be certified"
         )
     if _differ(together[: len(alone)], alone):
         raise InputError(
             f"the {name} answers an input differently when other inputs are in its batch (batch statistics "
-            f"in evaluation mode?): there is no function of the input to certify"
+            f"in evaluation mode?): it is not a function of the input, so it cannot be certified"
         )
     return alone.shape[1]
 
 
 def _versions(module: nn.Module) -> list[tuple[int, int]]:
-    """Return what changes when a weight or buffer is written to or replaced."""
+    """Return identities and versions, which change when a weight or buffer is written or replaced."""
     return [(id(tensor), tensor._version) for tensor in chain(module.parameters(), module.buffers())]
 
 

@@ -1,4 +1,4 @@
-"""Compiled functions that can be relied on: where the compiler fails, the plain function goes on."""
+"""Compiled functions that fall back to eager mode if the compiler fails."""
 
 import signal
 import threading
@@ -14,7 +14,7 @@ from torch import nn
 class Compiled:
     """A function that is compiled at its first call, for arguments of one shape each.
 
-    Where the compiler fails, a warning says so and the function runs in eager mode from then on.
+    If the compiler fails, a warning says so, and the function runs in eager mode from then on.
     """
 
     def __init__(self, function: Callable[..., torch.Tensor], name: str, **options: Any) -> None:
@@ -22,7 +22,7 @@ class Compiled:
         self._run: Callable[..., torch.Tensor] | None = None
 
     def __call__(self, *arguments: Any) -> torch.Tensor:
-        """Return what the function returns."""
+        """Call the function."""
         return self._first(*arguments) if self._run is None else self._run(*arguments)
 
     def _first(self, *arguments: Any) -> torch.Tensor:
@@ -55,8 +55,8 @@ class Compiled:
 def take_signals_back() -> None:
     """Let Python handle signals again after a compilation.
 
-    The compiler of GPU code brings signal handlers of its own, for files that it would leave behind; with
-    them in place an interrupt may end the process before a step could say how far it got.
+    The GPU compiler installs its own signal handlers to clean up its files. With them, an interrupt may end
+    the process before a step can report how far it got.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -67,9 +67,9 @@ def take_signals_back() -> None:
 
 
 def with_own_code(function: Any) -> types.FunctionType:
-    """Return the function with a code object of its own.
+    """Return a copy of the function with its own code object.
 
-    The compiler counts what it compiled by code object and gives up after a few; each copy starts anew.
+    The compiler counts compilations per code object and gives up after a few; each copy starts at zero.
     """
     return types.FunctionType(
         function.__code__.replace(),
@@ -81,7 +81,7 @@ def with_own_code(function: Any) -> types.FunctionType:
 
 
 def prefers_channels_last(module: nn.Module) -> bool:
-    """Tell whether a module has convolutions that overlap, which run faster with the channels last."""
+    """Tell whether a module has overlapping convolutions, which run faster in the channels-last format."""
     return any(
         isinstance(part, nn.Conv2d) and max(part.kernel_size) > max(part.stride) for part in module.modules()
     )

@@ -1,4 +1,4 @@
-"""Run a module as it is certified: evaluation mode, no gradients, and left as it was found."""
+"""Run a module as it is certified: in evaluation mode, without gradients; its state is restored."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,7 +11,7 @@ from rrise.models.inspection import device_of
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch dropout, batch statistics, gradients and autocast off, and every mode back on leaving."""
+    """Disable dropout, batch statistics, gradients and autocast; restore every mode on exit."""
     training = [part for part in module.modules() if part.training]
     if training:
         module.eval()

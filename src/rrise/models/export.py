@@ -1,4 +1,4 @@
-"""Write a module as a program, through `torch.export`."""
+"""Write a module as a program, with `torch.export`."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ class NotAProgramError(Exception):
 
 
 def write_program(module: nn.Module, sample: torch.Tensor) -> Program:
-    """Write a module in evaluation mode, for batches of any size; `sample` holds two inputs or more."""
+    """Write a module in evaluation mode, for batches of any size; `sample` holds at least two inputs."""
     exported = _exported(module, sample)
     sources, weights = _sources_and_weights(exported)
     outputs = exported.graph_signature.output_specs
@@ -47,7 +47,7 @@ def _exported(module: nn.Module, sample: torch.Tensor) -> Any:
 
 
 def _sources_and_weights(exported: Any) -> tuple[dict[str, str | None], dict[str, torch.Tensor]]:
-    """Return, for each placeholder, the name of the weight it stands for (None: the input), and weights."""
+    """Return the weight name of each placeholder (None: the input), and the weights by name."""
     sources: dict[str, str | None] = {}
     weights: dict[str, torch.Tensor] = {}
     for spec in exported.graph_signature.input_specs:
@@ -63,7 +63,7 @@ def _sources_and_weights(exported: Any) -> tuple[dict[str, str | None], dict[str
 
 
 def _only_checks(node: fx.Node) -> bool:
-    """Tell whether a call returns nothing and is there to check sizes or types only."""
+    """Tell whether a call returns nothing and only checks sizes or types."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and not target._schema.returns and not node.users
 

@@ -1,4 +1,4 @@
-"""The identity of a classifier: what its votes, its surrogate and its certificates belong to."""
+"""The identity of a classifier, to which its votes, surrogate and certificates belong."""
 
 import dataclasses
 import functools
@@ -23,18 +23,30 @@ _BUILT = "_rrise_built"
 def fingerprint(module: nn.Module, without: str = "") -> str:
     """Return a SHA-256 over layers, weights and precision.
 
-    It covers every submodule's class name and public attributes (numbers, texts, arrays, containers of
-    them, functions by name) and every parameter and buffer; it cannot see the Python code of a `forward` or
-    into objects of other types. It does not depend on the device or on training mode. For the layers of an
-    architecture that was built by name, and not changed since, name and options stand: versions of libraries
-    describe the same layers in different words. `without` names a submodule whose weights do not count.
+    It covers every parameter and buffer, and every submodule's class name and public attributes: numbers,
+    texts, arrays, containers of them, and functions by name. It cannot see the Python code of a `forward`, or
+    inside objects of other types. It does not depend on the device or on training mode.
 
-    >>> layer = nn.Linear(2, 2)
-    >>> before = fingerprint(layer)
-    >>> with torch.no_grad():
-    ...     _ = layer.weight.add_(1e-6)
-    >>> fingerprint(layer) == before
-    False
+    If an architecture was built by name and not changed since, its name and options represent its layers:
+    library versions describe the same layers differently.
+
+    Args:
+        module: the classifier; for a compiled one, the module inside counts.
+        without: the name of a submodule whose weights do not count.
+
+    Returns:
+        The fingerprint, 64 hexadecimal digits.
+
+    Raises:
+        InputError: `module` is not a `torch.nn.Module`.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> before = fingerprint(layer)
+        >>> with torch.no_grad():
+        ...     _ = layer.weight.add_(1e-6)
+        >>> fingerprint(layer) == before
+        False
     """
     check_module(module, "classifier")
     module = uncompiled(module)
@@ -51,21 +63,21 @@ def fingerprint(module: nn.Module, without: str = "") -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Built:
-    """What a module was built as, and the layers it had then."""
+    """The architecture that a module was built as, and its layers at that time."""
 
     name: str
     layers: str
 
 
 def mark_as_built(module: nn.Module, architecture: str, options: Json) -> nn.Module:
-    """Note on a new module which architecture it is, and with which options; copies of it keep the note."""
+    """Mark a new module with its architecture and options; copies keep the mark."""
     name = f"architecture {architecture} {json.dumps(options, sort_keys=True, default=repr)}\n"
     vars(module)[_BUILT] = _Built(name, _layers(module))
     return module
 
 
 def _layers(module: nn.Module) -> str:
-    """Return a SHA-256 over what the layers are, without their weights."""
+    """Return a SHA-256 over the layers, without their weights."""
     digest = hashlib.sha256()
     for name, part in module.named_modules():
         digest.update(f"layer {name} {type(part).__name__} {part.extra_repr()}\n".encode())
@@ -81,7 +93,7 @@ def tensor_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def fingerprint_in_use(module: nn.Module, inputs: torch.Tensor, name: str) -> str:
-    """Return the fingerprint after one call, when what a module sets up lazily is there."""
+    """Return the fingerprint after one call, when everything lazy is initialised."""
     check_module(module, name)
     with evaluating(module):
         logits_of(module, inputs[:1], name)
@@ -89,7 +101,7 @@ def fingerprint_in_use(module: nn.Module, inputs: torch.Tensor, name: str) -> st
 
 
 def _content(value: Any) -> bytes:  # noqa: PLR0911
-    """Return bytes that tell values of ordinary types apart; other objects count by their type alone."""
+    """Return bytes that identify values of ordinary types; other objects count only by their type."""
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {tuple(value.shape)} ".encode() + tensor_bytes(value)
     if isinstance(value, np.ndarray | np.generic):

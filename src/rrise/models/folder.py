@@ -1,4 +1,4 @@
-"""A classifier as a folder, and base classifiers from wherever users keep them."""
+"""Saving a classifier to a folder, and loading base classifiers from folders, files and Python."""
 
 from pathlib import Path
 from typing import Any
@@ -17,42 +17,42 @@ RANDOM = "random"
 
 
 def save_model(folder: Path, architecture: str, module: nn.Module, **options: Any) -> None:
-    """Write weights and architecture to a folder; `options` are what it was built with."""
+    """Write weights and architecture to a folder; `options` are those it was built with."""
     save_tensors(folder / WEIGHTS, module.state_dict())
     config = {"architecture": architecture, "options": options, "fingerprint": fingerprint(module)}
     write_signed_json(folder / CONFIG, config)
 
 
 def load_model(folder: Path) -> nn.Module:
-    """Read what `save_model` wrote; weights that are not the saved ones are refused."""
+    """Read what `save_model` wrote; refuse weights that are not the saved ones."""
     config = read_signed_json(folder / CONFIG)
     module = build_model(config["architecture"], seed=0, **config["options"])
     load_weights(module, load_tensors(folder / WEIGHTS), str(folder))
     if fingerprint(module) != config["fingerprint"]:
-        raise FolderError(f"{folder} is damaged: its weights are not those that were saved")
+        raise FolderError(f"{folder} is damaged: its weights are not the saved ones")
     return module
 
 
 def load_base(source: str, weights: str | None = None, options: Json | None = None) -> nn.Module:
-    """Return the base classifier a user names.
+    """Return the base classifier at `source`.
 
-    `source` is a folder of `save_model`; an architecture of the catalogue, or `timm:NAME`, with a
-    safetensors file of `weights` (or "random"); or `package.module:name` of a module, or of a function or
-    class that makes one from the `options`.
+    `source` is a folder of `save_model`; an architecture of the catalogue or `timm:NAME`, with a safetensors
+    file of `weights` (or "random"); or `package.module:name` of a module, or of a function or class that
+    builds one from the `options`.
     """
     if Path(source).is_dir():
         if weights or options:
-            raise SettingError(f"the folder {source} holds weights and options: do not give others")
+            raise SettingError(f"the folder {source} has its own weights and options: do not pass others")
         return load_model(Path(source))
     if "seed" in (options or {}):
-        raise SettingError("seed is no option of an architecture: its weights are loaded")
+        raise SettingError("seed is not an option here: the weights are loaded, not drawn")
     imported = ":" in source and not source.startswith(TIMM)
     if "/" in source and ":" not in source:
         raise FolderError(f"expected a model folder {source}, but there is none")
     module = build_model(source, seed=0, **(options or {}))
     if weights is None and not imported:
         raise SettingError(
-            f"expected weights for {source}: a safetensors file, or {RANDOM!r} to try things out"
+            f"expected weights for {source}: pass a safetensors file, or {RANDOM!r} for a trial"
         )
     if weights is not None and weights != RANDOM:
         load_weights(module, load_tensors(Path(weights)), weights)

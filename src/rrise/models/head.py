@@ -12,8 +12,8 @@ from rrise.errors import SettingError
 def find_head(module: nn.Module, classes: int, name: str | None = None) -> nn.Module:
     """Return the submodule called `name`, or find the head.
 
-    Found are, in this order: what a `get_classifier()` method returns (timm), and the last
-    `nn.Linear` with one output per class.
+    The head is the result of a `get_classifier()` method (timm), or else the last `nn.Linear` with one
+    output per class.
 
     >>> find_head(nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Linear(8, 3)), classes=3)
     Linear(in_features=8, out_features=3, bias=True)
@@ -24,7 +24,7 @@ def find_head(module: nn.Module, classes: int, name: str | None = None) -> nn.Mo
         except AttributeError:
             known = ", ".join(part for part, _ in module.named_children()) or "none"
             raise SettingError(
-                f"the base classifier has no submodule {name!r} to take as its head; it has: {known}"
+                f"the base classifier has no submodule {name!r} to use as its head; it has: {known}"
             ) from None
     get_classifier = getattr(module, "get_classifier", None)
     if callable(get_classifier):
@@ -34,7 +34,7 @@ def find_head(module: nn.Module, classes: int, name: str | None = None) -> nn.Mo
     linear = [p for p in module.modules() if isinstance(p, nn.Linear) and p.out_features == classes]
     if not linear:
         raise SettingError(
-            f"found no last linear layer with {classes} outputs to train alone: name the head with "
+            f"found no linear layer with {classes} outputs to train as the head: name the head with "
             f"head='submodule', or train all weights with strategy='all'"
         )
     return linear[-1]
@@ -43,10 +43,10 @@ def find_head(module: nn.Module, classes: int, name: str | None = None) -> nn.Mo
 def features_before(
     module: nn.Module, head: nn.Module, batches: Iterable[torch.Tensor]
 ) -> torch.Tensor | None:
-    """Return what enters the head for each input, if `head(features)` is all that follows; else None.
+    """Return the input of the head for each input, or None unless the logits are `head(features)`.
 
     The module must be in evaluation mode. Training the head on these features is then the same as
-    training it inside the frozen module, at the price of one forward pass per input in all.
+    training it inside the frozen module, at a total cost of one forward pass per input.
     """
     features: list[torch.Tensor] = []
     with torch.no_grad():
@@ -61,7 +61,7 @@ def features_before(
 def _caught(
     module: nn.Module, head: nn.Module, batch: torch.Tensor
 ) -> tuple[torch.Tensor | None, torch.Tensor]:
-    """Return what enters the head, if it is called once with one tensor `[inputs, ...]`; and the logits."""
+    """Return the input of the head, if called once with one tensor `[inputs, ...]`, and the logits."""
     caught: list[tuple[Any, ...]] = []
     handle = head.register_forward_pre_hook(lambda _, arguments: caught.append(arguments))
     try:
@@ -75,9 +75,9 @@ def _caught(
 
 
 def _ends_with(module: nn.Module, head: nn.Module, batch: torch.Tensor) -> bool:
-    """Tell whether the logits are `head(features)`, also with other weights in the head.
+    """Tell whether the logits are `head(features)`, even with other weights in the head.
 
-    A head that starts at zero, as some of timm's do, would hide whatever follows it.
+    A head that starts at zero, as in some timm networks, would hide any later layers.
     """
     weights = list(head.parameters())
     before = [weight.detach().clone() for weight in weights]

@@ -1,4 +1,4 @@
-"""What a surrogate answers: class probabilities, and the top class with its probability."""
+"""Predictions of a surrogate: class probabilities, and the top class with its probability."""
 
 import numpy as np
 import torch
@@ -12,15 +12,15 @@ from rrise.models.logits import logits_of
 from rrise.models.precision import matrix_products
 
 BATCH_SIZE = 256
-"""Inputs to a forward pass where nobody says otherwise."""
+"""The default number of inputs to a forward pass."""
 
 
 def class_probabilities(
     network: nn.Module, inputs: torch.Tensor, batch_size: int = BATCH_SIZE
 ) -> NDArray[np.float64]:
-    """Return the class probabilities `[inputs, K]` of a surrogate in float64; there is at least one input.
+    """Return the class probabilities `[inputs, K]` of a surrogate in float64, for at least one input.
 
-    Float32 is computed in full, whatever is switched on: calibration and certificates round alike.
+    Float32 has full precision regardless of torch's switches: calibration and certificates round alike.
     """
     with evaluating(network), matrix_products("float32"):
         parts = [
@@ -33,9 +33,9 @@ def class_probabilities(
 def top_prediction(
     network: nn.Module, inputs: torch.Tensor, batch_size: int = BATCH_SIZE
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the class and the top probability of a surrogate, rounded to what a float32 holds.
+    """Return the class and the top probability of a surrogate, rounded to float32.
 
-    NaN is an error that names the input: there is nothing to calibrate with.
+    NaN is an error that names the input, because it cannot be calibrated.
     """
     if len(inputs) == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -47,5 +47,5 @@ def top_prediction(
 
 
 def top_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest probability of each input, rounded to what a float32 holds."""
+    """Return the largest probability of each input, rounded to float32."""
     return np.asarray(probabilities.max(axis=1).astype(np.float32), dtype=np.float64)

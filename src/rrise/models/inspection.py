@@ -1,4 +1,4 @@
-"""What a module is: its precision, its device, and the module that a compiler wrapped."""
+"""Properties of a module: its precision, its device, and the module inside a compiled one."""
 
 from itertools import chain
 

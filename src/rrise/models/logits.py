@@ -1,4 +1,4 @@
-"""The logits of a batch, or a sentence that says why there are none."""
+"""The logits of a batch, or an error that explains why there are none."""
 
 import torch
 from torch import nn
@@ -8,9 +8,9 @@ from rrise.models.inspection import device_of, precision_of
 
 
 def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool = True) -> torch.Tensor:
-    """Return the `[inputs, K]` logits of a batch, or say in a sentence why there are none.
+    """Return the `[inputs, K]` logits of a batch, or explain in an error why there are none.
 
-    The module gets a copy, for it may change what it is given; `copy=False` spares that.
+    The module gets a copy, because it may change its input; `copy=False` avoids the copy.
     """
     batch = inputs.to(device_of(module), precision_of(module), copy=copy)
     try:
@@ -20,7 +20,7 @@ def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool 
     except Exception as error:  # a user's module may raise anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"the {name} could not take inputs of shape {tuple(inputs.shape)}: {reason}"
+            f"the {name} does not accept inputs of shape {tuple(inputs.shape)}: {reason}"
         ) from error
     if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
         got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
@@ -28,5 +28,5 @@ def logits_of(module: nn.Module, inputs: torch.Tensor, name: str, *, copy: bool 
     if not logits.is_floating_point():
         raise InputError(f"expected the {name} to return floating-point logits, got {logits.dtype}")
     if logits.shape[1] < 2:
-        raise InputError(f"expected the {name} to tell at least 2 classes apart, got {logits.shape[1]}")
+        raise InputError(f"expected the {name} to have at least 2 classes, got {logits.shape[1]}")
     return logits

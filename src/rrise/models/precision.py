@@ -1,4 +1,4 @@
-"""Precision: which number type a classifier computes in. Another precision is another classifier."""
+"""Precision: the number type in which a classifier computes. Another precision is another classifier."""
 
 import copy
 import threading
@@ -21,38 +21,38 @@ PRECISIONS = {
     "float16": torch.float16,
     "float64": torch.float64,
 }
-"""`tf32` is float32 weights with matrix products rounded to 10 bits, as NVIDIA tensor cores take them."""
+"""`tf32`: float32 weights, and inputs of matrix products rounded to 10 bits, as in NVIDIA tensor cores."""
 
 
 def check_precision(precision: str | None) -> str | None:
-    """Refuse a name that is no precision; None stands for that of the weights."""
+    """Refuse an unknown precision; None means that of the weights."""
     if precision is not None and precision not in PRECISIONS:
         raise SettingError(f"expected a precision out of {', '.join(PRECISIONS)}; got {precision!r}")
     return precision
 
 
 def at_precision(module: nn.Module, precision: str | None) -> nn.Module:
-    """Return the module if it has this precision already, else a converted copy."""
+    """Return the module if it already has this precision, else a converted copy."""
     if precision == "tf32" and device_of(module).type != "cuda":
-        raise SettingError(f"tf32 is a precision of NVIDIA GPUs, and the module is on {device_of(module)}")
+        raise SettingError(f"tf32 is a precision of NVIDIA GPUs, but the module is on {device_of(module)}")
     if precision is None or PRECISIONS[precision] == PRECISIONS.get(precision_name(module)):
         return module
     return own_copy(module).to(PRECISIONS[precision])
 
 
 def own_copy(module: nn.Module) -> nn.Module:
-    """Return a copy that can be converted while the caller's module stays as it is."""
+    """Return a copy, so that converting it leaves the caller's module unchanged."""
     try:
         return copy.deepcopy(uncompiled(module))
     except Exception as error:  # a user's module may raise anything
         raise InputError(
-            f"{type(module).__name__} cannot be copied ({error}), so it cannot be converted: pass it in the "
+            f"{type(module).__name__} cannot be copied ({error}) and hence not converted: pass it in the "
             f"precision and memory format to use"
         ) from error
 
 
 def identity_at(module: nn.Module, precision: str | None, inputs: torch.Tensor, name: str) -> str:
-    """Return the fingerprint a classifier has at a precision; the inputs are to call it once."""
+    """Return the fingerprint of a classifier at a precision; it is called once on the inputs."""
     check_module(module, name)
     dtype = PRECISIONS.get(precision or "")
     if dtype is None or dtype == PRECISIONS.get(precision_name(module)):
@@ -61,9 +61,9 @@ def identity_at(module: nn.Module, precision: str | None, inputs: torch.Tensor, 
 
 
 class _Switches:
-    """Torch's settings of float32 arithmetic, which hold for all threads of the process.
+    """Torch's settings of float32 arithmetic, which are global to the process.
 
-    Threads that want the same setting compute side by side; one that wants another waits for them.
+    Threads that want the same setting run concurrently; a thread that wants another waits for them.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Switches:
 
     @contextmanager
     def held(self, wanted: str) -> Iterator[None]:
-        """Hold the switches at a setting, and put them back when the last who wants it is done."""
+        """Hold the switches at a setting; restore them when its last user is done."""
         with self._changed:
             self._changed.wait_for(lambda: not self._users or self._wanted == wanted)
             if not self._users:
@@ -93,12 +93,12 @@ _SWITCHES = _Switches()
 
 
 def matrix_products(precision: str) -> AbstractContextManager[None]:
-    """Compute float32 matrix products and convolutions in full, or in TF32 for `tf32`, whatever is set."""
+    """Compute float32 products and convolutions in full (`tf32`: in TF32), whatever torch is set to."""
     return _SWITCHES.held("tf32" if precision == "tf32" else "ieee")
 
 
 def _switches(wanted: str) -> list[tuple[Any, str, Any]]:
-    """Return the places that torch reads, their names and the values to give them."""
+    """Return the objects that torch reads, the names of their attributes and the values to set."""
     backends: Any = torch.backends
     if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
         return [(place, "allow_tf32", wanted == "tf32") for place in (backends.cuda.matmul, backends.cudnn)]
@@ -109,7 +109,7 @@ def _switches(wanted: str) -> list[tuple[Any, str, Any]]:
 
 
 def _set(values: list[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
-    """Set those that have another value, and return what was there."""
+    """Set the attributes that differ, and return their former values."""
     before = []
     for place, name, value in values:
         if (found := getattr(place, name)) != value:

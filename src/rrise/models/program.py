@@ -1,13 +1,13 @@
-"""A classifier as a program: its graph in JSON, its weights beside it, no Python code and no pickle.
+"""A classifier as a program: its graph as JSON and its weights, without Python code or pickle.
 
     {"format": 1, "input": "x", "weights": {"w": "head.weight"}, "output": "linear",
      "calls": [{"name": "linear", "target": "aten.linear.default",
                 "args": [{"node": "x"}, {"node": "w"}], "kwargs": {}}]}
 
-A program is interpreted call by call; no source code is made from it. Only ATen operators that compute
-tensors from their arguments, and a few functions on integers, are ever looked up, and only keywords that
-the operator has are passed. That keeps a folder from running code; it does not make a hostile one harmless
-(an operator can be given arguments that crash the process).
+A program is interpreted call by call; no source code is generated. It can call only ATen operators that
+compute tensors from their arguments, and a few functions on integers. It can pass only keywords that the
+operator has. So a folder cannot run code. A hostile one is still not harmless: arguments of an operator can
+crash the process.
 """
 
 import operator
@@ -39,7 +39,7 @@ class Program:
     weights: dict[str, torch.Tensor]
 
     def module(self) -> nn.Module:
-        """Build the module that the program describes; anything unknown in it is a `FolderError`."""
+        """Build the module described by the program; anything unknown in it is a `FolderError`."""
         if self.graph.get("format") != FORMAT:
             raise FolderError(f"expected a program of format {FORMAT}, got {self.graph.get('format')!r}")
         try:
@@ -49,7 +49,7 @@ class Program:
 
 
 def is_allowed(target: Any) -> bool:
-    """Tell whether a program may call this: a public ATen operator that returns tensors or sizes."""
+    """Tell whether a program may call this: only public ATen operators that return tensors or sizes."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return False
     name = target._opname
@@ -120,15 +120,15 @@ def _read_calls(calls: list[Json], known: set[str], output: str) -> list[_Call]:
         args = [_read(argument, uses) for argument in call["args"]]
         kwargs = {str(name): _read(argument, uses) for name, argument in call["kwargs"].items()}
         if unknown := [name for name in uses if name not in known | results]:
-            raise ValueError(f"{call['name']} uses {unknown[0]}, which no call before it made")
+            raise ValueError(f"{call['name']} uses {unknown[0]}, which no earlier call defines")
         name = str(call["name"])
         if name in known | results:
-            raise ValueError(f"{name} is made twice")
+            raise ValueError(f"{name} is defined twice")
         read.append((name, _function(call["target"], kwargs), args, kwargs))
         results.add(name)
         last_use.update(dict.fromkeys(uses, position))
     if output not in results:
-        raise ValueError(f"no call makes the output {output}")
+        raise ValueError(f"no call defines the output {output}")
     ends: dict[int, list[str]] = {}
     for name, position in last_use.items():
         if name in results and name != output:

@@ -13,7 +13,7 @@ from rrise.files import write_bytes
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write named tensors atomically; tensors that share memory are written apart."""
+    """Write named tensors atomically; tensors that share memory are written separately."""
     write_bytes(
         path,
         safetensors.torch.save(
@@ -27,13 +27,13 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
     try:
         return safetensors.torch.load(path.read_bytes())
     except FileNotFoundError:
-        raise FolderError(f"expected weights in {path}, but there is no such file") from None
+        raise FolderError(f"expected weights in {path}, but the file does not exist") from None
     except (safetensors.SafetensorError, OSError) as error:
         raise FolderError(f"{path} is not a readable safetensors file ({error}): it is damaged") from None
 
 
 def load_weights(module: nn.Module, tensors: Mapping[str, torch.Tensor], source: str) -> None:
-    """Put named tensors into a module of the same architecture, all of them and nothing else."""
+    """Load named tensors into a module of the same architecture; their names must match exactly."""
     try:
         module.load_state_dict(dict(tensors), strict=True)
     except RuntimeError as error:

@@ -10,51 +10,62 @@ from rrise.statistics.binomial import check_counts, check_level
 Array = NDArray[np.float64]
 
 _TOLERANCE = 1e-10
-"""How far below the end of the rejected interval the bound may stay."""
+"""The bound lies at most this far below the end of the rejected interval."""
 
 _STEPS = 100
-"""Newton steps need three to six; halving the interval alone would need 34."""
+"""Newton's method takes three to six steps; bisection alone would take 34."""
 
 
 def anytime_lower(k: ArrayLike, n: ArrayLike, alpha: float) -> Array:
     """Lower confidence bound on a proportion after `k` successes in `n` trials, valid at all `n` at once.
 
     For every true proportion `p`, the probability that the bound *ever* exceeds `p`, at any of the
-    trials 1, 2, 3, ..., is at most `alpha`. One may therefore look after each trial, stop whenever
-    one likes for whatever reason, and keep the largest bound seen. `k` and `n` broadcast; each distinct
-    pair is computed once.
+    trials 1, 2, 3, ..., is at most `alpha`. You may therefore look after each trial, stop at any time for
+    any reason, and keep the largest bound seen.
 
-    Against each `p0`, bets are placed on the proportions above it, with the weights `w` of Beta(1/2, 1/2)
-    restricted to (p0, 1]. With `L(p) = p^k (1-p)^(n-k)`, the capital after n trials is
+    **The test.** Against each `p0` we bet on the proportions above it, with the weights `w` of
+    Beta(1/2, 1/2) restricted to (p0, 1]. With `L(p) = p^k (1-p)^(n-k)`, the capital after n trials is
 
         M(p0) = integral_p0^1 w(p) L(p) dp / (S(p0) L(p0)),    S(p0) = integral_p0^1 w(p) dp.
 
-    If the true proportion is at most `p0`, the capital of no bet grows on average: one trial multiplies
-    `L(q) / L(p0)`, q > p0, by a factor whose mean is increasing in the true proportion and 1 at p0. So
-    `M(p0)` ever reaches `1/alpha` with probability at most `alpha` (Ville's inequality), and then `p0` is
-    rejected. The bound is the end of the rejected interval, approached from inside: at it, `p0` is
-    rejected even after an allowance for rounding.
+    If the true proportion is at most `p0`, no bet gains on average: one trial multiplies `L(q) / L(p0)`,
+    q > p0, by a factor whose mean increases with the true proportion and is 1 at p0. By Ville's inequality,
+    `M(p0)` then ever reaches `1/alpha` with probability at most `alpha`. We reject `p0` when it does. The
+    bound is the end of the rejected interval, approached from inside: at the bound, `p0` is rejected even
+    after an allowance for rounding.
 
-    The rejected `p0` are an interval above `floor = (2 log(1/alpha))^-2`. With `h = w / S`,
+    **The rejected `p0` form an interval** above `floor = (2 log(1/alpha))^-2`. With `h = w / S`,
 
         M' = h (M - 1) - M (k - n p0) / (p0 (1 - p0)).
 
     Where `M >= 1/alpha`: `log(1/alpha) <= log M <= n KL(k/n, p0) <= (k - n p0)^2 / (n p0 (1 - p0))`, and
-    `k - n p0 <= n (1 - p0)`, hence `(k - n p0) / (p0 (1 - p0)) >= log(1/alpha) / (1 - p0)`. And
-    `S(p0) = (2/pi) arcsin(sqrt(1 - p0)) >= (2/pi) sqrt(1 - p0)` makes `h <= 1 / (2 sqrt(p0) (1 - p0))`.
-    So `M' < 0` there if `sqrt(p0) >= 1 / (2 log(1/alpha))`, and M cannot come back to `1/alpha` from below.
-    Where the floor itself is not rejected the bound is 0. Below the floor nothing more needs to be rejected:
-    if the true proportion is under it, the floor is rejected with probability at most `alpha` too.
+    `k - n p0 <= n (1 - p0)`, hence `(k - n p0) / (p0 (1 - p0)) >= log(1/alpha) / (1 - p0)`. Also,
+    `S(p0) = (2/pi) arcsin(sqrt(1 - p0)) >= (2/pi) sqrt(1 - p0)` implies `h <= 1 / (2 sqrt(p0) (1 - p0))`.
+    So `M' < 0` there if `sqrt(p0) >= 1 / (2 log(1/alpha))`, and M cannot return to `1/alpha` from below.
+    If the floor itself is not rejected, the bound is 0. Nothing below the floor needs to be rejected: if the
+    true proportion is under it, the floor is also rejected with probability at most `alpha`.
 
-    >>> anytime_lower([0, 900, 1000], 1000, 0.001).round(4).tolist()
-    [0.0, 0.8545, 0.992]
+    Args:
+        k: successes.
+        n: trials; broadcasts with `k`. Each distinct pair is computed once.
+        alpha: the allowed probability that the bound ever exceeds `p`; below 0.493.
+
+    Returns:
+        The bounds, in the common shape of `k` and `n`.
+
+    Raises:
+        SettingError: `k` and `n` are not counts, or `alpha` is out of range.
+
+    Example:
+        >>> anytime_lower([0, 900, 1000], 1000, 0.001).round(4).tolist()
+        [0.0, 0.8545, 0.992]
     """
     successes, trials = check_counts(k, n)
     alpha = check_level(alpha, "alpha")
     if _floor(alpha) >= 0.5:
         raise SettingError(
-            f"expected alpha below 0.493, got {alpha}: above it the anytime-valid bound is not defined at "
-            f"proportions of one half"
+            f"expected alpha below 0.493, got {alpha}: with a larger alpha, the anytime-valid bound is "
+            f"undefined at a proportion of 1/2"
         )
     pairs, inverse = np.unique(successes + 1j * trials, return_inverse=True)
     bound = _end_of_rejected_interval(pairs.real, pairs.imag, alpha)
@@ -67,9 +78,9 @@ def _floor(alpha: float) -> float:
 
 
 def _end_of_rejected_interval(k: Array, n: Array, alpha: float) -> Array:
-    """Return where `M(p0)` falls to `1/alpha`, or up to `_TOLERANCE` before; 0 if it is never above.
+    """Return the `p0` where `M(p0)` falls to `1/alpha`, at most `_TOLERANCE` too low; 0 if never above it.
 
-    Newton's method inside an interval whose lower end is rejected and whose upper end is not. Where a
+    Newton's method runs inside an interval whose lower end is rejected and whose upper end is not. If a
     step leaves the interval, the interval is halved instead.
     """
     floor = _floor(alpha)
@@ -95,7 +106,7 @@ def _end_of_rejected_interval(k: Array, n: Array, alpha: float) -> Array:
 
 
 class _Excess:
-    """`log M(p0) - log(1/alpha)`, less an allowance for rounding, and its slope in `p0`."""
+    """`log M(p0) - log(1/alpha)`, minus an allowance for rounding, and its slope in `p0`."""
 
     def __init__(self, k: Array, n: Array, alpha: float) -> None:
         self.k, self.n = k, n
@@ -114,7 +125,7 @@ class _Excess:
 
 
 def _score_bound(k: Array, n: Array, alpha: float) -> Array:
-    """Return a first guess: where a score test at about the mixture's width gives up."""
+    """Return a first guess: the bound of a score test that is about as wide as the mixture."""
     z = 2 * np.log(1 / alpha) + np.log(n + 1)
     centre, spread = k + z / 2, np.sqrt(z * (k * (n - k) / n + z / 4))
     return np.asarray((centre - spread) / (n + z))

@@ -17,14 +17,26 @@ _CHUNK = 1 << 15  # bounds per thread task: small enough to balance, large enoug
 def clopper_pearson_lower(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[np.float64]:
     """Lower confidence bound on a proportion after `k` successes in `n` independent trials.
 
-    For every true proportion `p`, `P[bound <= p] >= 1 - alpha` when `n` was fixed beforehand. The
+    For every true proportion `p`, `P[bound <= p] >= 1 - alpha` if `n` was fixed beforehand. The
     bound is the `alpha` quantile of Beta(k, n - k + 1); it is 0 at `k = 0` and `alpha ** (1/n)` at
-    `k = n`. `k` and `n` broadcast.
+    `k = n`.
 
-    >>> float(clopper_pearson_lower(990, 1000, 0.001).round(4))
-    0.976
-    >>> clopper_pearson_lower([0, 10], 10, 0.05).round(4).tolist()
-    [0.0, 0.7411]
+    Args:
+        k: successes.
+        n: trials; broadcasts with `k`.
+        alpha: the allowed probability that the bound exceeds `p`.
+
+    Returns:
+        The bounds, in the common shape of `k` and `n`.
+
+    Raises:
+        SettingError: `k` and `n` are not counts, or `alpha` is not strictly between 0 and 1.
+
+    Example:
+        >>> float(clopper_pearson_lower(990, 1000, 0.001).round(4))
+        0.976
+        >>> clopper_pearson_lower([0, 10], 10, 0.05).round(4).tolist()
+        [0.0, 0.7411]
     """
     successes, trials = check_counts(k, n)
     alpha = check_level(alpha, "alpha")
@@ -39,8 +51,17 @@ def clopper_pearson_lower(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
 def clopper_pearson_upper(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[np.float64]:
     """Upper confidence bound on a proportion: `P[bound >= p] >= 1 - alpha` for every `p`.
 
-    >>> clopper_pearson_upper([0, 10], 10, 0.05).round(4).tolist()
-    [0.2589, 1.0]
+    Args:
+        k: successes.
+        n: trials, fixed beforehand; broadcasts with `k`.
+        alpha: the allowed probability that the bound is below `p`.
+
+    Returns:
+        The bounds, in the common shape of `k` and `n`.
+
+    Example:
+        >>> clopper_pearson_upper([0, 10], 10, 0.05).round(4).tolist()
+        [0.2589, 1.0]
     """
     successes, trials = check_counts(k, n)
     alpha = check_level(alpha, "alpha")
@@ -54,17 +75,26 @@ def clopper_pearson_upper(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
 def clopper_pearson_interval(
     k: ArrayLike, n: ArrayLike, alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two-sided interval: the lower and the upper bound, each at `alpha / 2`.
+    """Two-sided confidence interval of level `1 - alpha`: the lower and upper bounds, each at `alpha / 2`.
 
-    >>> [float(end.round(4)) for end in clopper_pearson_interval(5, 10, 0.05)]
-    [0.1871, 0.8129]
+    Args:
+        k: successes.
+        n: trials, fixed beforehand; broadcasts with `k`.
+        alpha: the allowed probability that the interval misses the true proportion.
+
+    Returns:
+        The lower and the upper ends.
+
+    Example:
+        >>> [float(end.round(4)) for end in clopper_pearson_interval(5, 10, 0.05)]
+        [0.1871, 0.8129]
     """
     alpha = check_level(alpha, "alpha")
     return clopper_pearson_lower(k, n, alpha / 2), clopper_pearson_upper(k, n, alpha / 2)
 
 
 def check_level(value: float, name: str) -> float:
-    """Return a failure level as a float, refusing one outside the open interval (0, 1)."""
+    """Return a failure level as a float; refuse one outside the open interval (0, 1)."""
     try:
         level = float(value)
     except (TypeError, ValueError):
@@ -77,10 +107,19 @@ def check_level(value: float, name: str) -> float:
 def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
     """Refuse a budget so small that even `n` unanimous votes leave the lower bound at or below 1/2.
 
-    >>> check_budget(10, 0.001)
-    >>> check_budget(9, 0.001)
-    Traceback (most recent call last):
-    rrise.errors.SettingError: 9 votes can never certify at alpha=0.001: ... at least 10 votes
+    Args:
+        n: votes per input.
+        alpha: the level of the lower bound.
+        name: what the error calls `alpha`.
+
+    Raises:
+        SettingError: the budget is too small; the error says how many votes are enough.
+
+    Example:
+        >>> check_budget(10, 0.001)
+        >>> check_budget(9, 0.001)
+        Traceback (most recent call last):
+        rrise.errors.SettingError: 9 votes can never certify at alpha=0.001: ... at least 10 votes
     """
     check_level(alpha, name)
     if n < 1:
@@ -89,13 +128,13 @@ def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
     if best <= 0.5:
         enough = int(np.floor(-np.log2(alpha))) + 1
         raise SettingError(
-            f"{n} votes can never certify at {name}={alpha}: if all agree the lower bound is {best:.4f}, "
+            f"{n} votes can never certify at {name}={alpha}: if all agree, the lower bound is {best:.4f}, "
             f"which is not above 1/2; use at least {enough} votes"
         )
 
 
 def check_counts(k: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return successes and trials as floats of one shape, refusing what is no count."""
+    """Return successes and trials as floats of one shape; refuse values that are not counts."""
     try:
         arrays = [np.asarray(values, dtype=np.float64) for values in (k, n)]
     except (TypeError, ValueError):
@@ -122,7 +161,7 @@ def _by_distinct_pair(
     successes: NDArray[np.float64],
     trials: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Evaluate `quantile` once per distinct (successes, trials), on all cores where there are many.
+    """Evaluate `quantile` once per distinct (successes, trials), on all cores if there are many.
 
     Votes repeat a few counts many times, and a quantile costs a microsecond or two.
     """

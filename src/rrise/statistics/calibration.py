@@ -17,9 +17,19 @@ from rrise.statistics.scores import PROBIT, Score, as_score
 class Calibration:
     """The numbers of one calibration.
 
-    Guarantee: for an input exchangeable with the calibration inputs, `lower_bound` of the surrogate's
-    top probability is at most the smoothed probability of the surrogate's class with probability at
-    least `1 - beta - gamma`, over calibration inputs, new input and noise together (marginally).
+    Guarantee: take an input exchangeable with the calibration inputs, and let `p` be the smoothed
+    probability of the surrogate's class. With probability at least `1 - beta - gamma`, `lower_bound` of the
+    surrogate's top probability is at most `p`. This probability is marginal: it is over calibration
+    inputs, new input and noise together.
+
+    Attributes:
+        score: the calibration score.
+        offset: the offset that the score's bound subtracts.
+        rank: the conformal rank; the offset is the score of this rank, or 0 if that is negative.
+        size: the number of calibration inputs.
+        n: votes per calibration input.
+        beta: the failure level of the Clopper–Pearson bounds.
+        gamma: the failure level of the conformal step.
     """
 
     score: Score
@@ -37,7 +47,7 @@ class Calibration:
 
     @cached_property
     def ceiling(self) -> float:
-        """The lower bound that `n` unanimous votes give; no bound of this calibration exceeds it."""
+        """The lower bound after `n` unanimous votes; no bound of this calibration exceeds it."""
         return float(clopper_pearson_lower(self.n, self.n, float(self.beta)))
 
     def lower_bound(self, top_probability: ArrayLike) -> NDArray[np.float64]:
@@ -48,10 +58,13 @@ class Calibration:
 
 @dataclass(frozen=True)
 class CalibrationEvidence:
-    """Per calibration input, in order: what the offset was computed from.
+    """The values from which the offset was computed, one per calibration input, in order.
 
-    `top_probability` is the surrogate's, `agreeing` the votes for the surrogate's class, `lower` their
-    Clopper–Pearson bound and `score` the calibration score.
+    Attributes:
+        top_probability: the surrogate's top probability.
+        agreeing: the number of votes for the surrogate's class.
+        lower: the Clopper–Pearson lower bound of these votes.
+        score: the calibration score.
     """
 
     top_probability: NDArray[np.float64]
@@ -71,12 +84,27 @@ def fit_calibration(
 ) -> tuple[Calibration, CalibrationEvidence]:
     """Fit the offset on calibration inputs: `offset = max(0, r_(k))`, `k = ceil((M+1)(1-gamma))`.
 
-    `agreeing` counts, out of `n` votes of each calibration input, those for the class the surrogate
-    answers there; `r` are the calibration scores of the inputs and `gamma = failure - beta`.
+    Here `r` are the calibration scores of the M inputs, and `gamma = failure - beta`.
 
-    >>> calibration, _ = fit_calibration([0.9] * 40, [900] * 40, n=1000, failure=0.1, score="additive")
-    >>> calibration.rank, round(calibration.offset, 4)
-    (37, 0.0325)
+    Args:
+        top_probability: the surrogate's top probability, one per calibration input.
+        agreeing: how many of the `n` votes of each calibration input are for the surrogate's class.
+        n: votes per calibration input.
+        failure: the allowed probability of a wrong bound, `beta + gamma`.
+        beta: the part of `failure` that pays for the noise of the votes.
+        score: the calibration score, or its name.
+
+    Returns:
+        The calibration, and the values from which it was computed.
+
+    Raises:
+        InputError: the arrays are not probabilities and counts of one shape.
+        SettingError: a level is invalid, or there are too few calibration inputs or votes for it.
+
+    Example:
+        >>> calibration, _ = fit_calibration([0.9] * 40, [900] * 40, n=1000, failure=0.1, score="additive")
+        >>> calibration.rank, round(calibration.offset, 4)
+        (37, 0.0325)
     """
     gamma = conformal_share(failure, beta)
     exact_beta = exact_level(beta, "beta")
@@ -94,7 +122,7 @@ def fit_calibration(
     ceiling = float(clopper_pearson_lower(n, n, float(exact_beta)))
     residual = chosen.residual(q, lower, ceiling)
     if not np.all(np.isfinite(residual)):
-        raise InputError("a calibration score is not finite: there is no offset to be had from it")
+        raise InputError("a calibration score is not finite: the offset cannot be computed")
     offset = max(0.0, float(np.partition(residual, rank - 1)[rank - 1]))
     calibration = Calibration(chosen, offset, rank, q.size, n, beta=exact_beta, gamma=gamma)
     return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual)
@@ -103,7 +131,16 @@ def fit_calibration(
 def refit_calibration(
     former: Calibration, top_probability: ArrayLike, agreeing: ArrayLike
 ) -> tuple[Calibration, CalibrationEvidence]:
-    """Fit a calibration with the levels, score and votes per input of a former one."""
+    """Fit a calibration with the levels, score and votes per input of a former one.
+
+    Args:
+        former: the calibration whose settings to use.
+        top_probability: the surrogate's top probability, one per calibration input.
+        agreeing: how many of the `former.n` votes of each input are for the surrogate's class.
+
+    Returns:
+        The calibration, and the values from which it was computed.
+    """
     return fit_calibration(
         top_probability,
         agreeing,
@@ -115,7 +152,7 @@ def refit_calibration(
 
 
 def check_probabilities(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return the values as float64, refusing NaN and anything outside [0, 1]."""
+    """Return the values as float64; refuse NaN and anything outside [0, 1]."""
     array = np.asarray(values, dtype=np.float64)
     if np.any(np.isnan(array)):
         raise InputError(f"expected {name} in [0, 1], got NaN at position {int(np.argmax(np.isnan(array)))}")

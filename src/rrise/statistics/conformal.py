@@ -12,10 +12,10 @@ Level = float | str | Decimal | Fraction
 
 
 def exact_level(value: Level, name: str) -> Fraction:
-    """Return the level as the rational number that its shortest decimal form writes; it is in (0, 1).
+    """Return a level in (0, 1) as the rational number that its shortest decimal form denotes.
 
-    The float `0.1` is meant as 1/10, not as the binary number nearest to it: ranks computed from the
-    latter can be off by one.
+    The float `0.1` means 1/10, not the nearest binary number: ranks computed from the latter can be off
+    by one.
 
     >>> exact_level(0.249, "gamma")
     Fraction(249, 1000)
@@ -33,7 +33,7 @@ def conformal_rank(m: SupportsIndex, gamma: Level) -> int:
     """Return `ceil((m + 1) * (1 - gamma))`: which of `m` sorted scores is the conformal quantile.
 
     If `m` calibration scores and a new one are exchangeable, the new one is at most the score of this
-    rank with probability at least `1 - gamma`. Refuses an `m` too small to have such a score.
+    rank with probability at least `1 - gamma`. An `m` too small to have such a score is refused.
 
     >>> conformal_rank(1000, 0.249)
     752
@@ -48,7 +48,7 @@ def conformal_rank(m: SupportsIndex, gamma: Level) -> int:
     except TypeError:
         raise SettingError(f"expected a whole number of calibration inputs, got {m!r}") from None
     if size < 1:
-        raise SettingError("the calibration set is empty: there is no score to take a rank of")
+        raise SettingError("the calibration set is empty: expected at least one calibration input")
     level = exact_level(gamma, "gamma")
     rank = math.ceil((size + 1) * (1 - level))
     if rank > size:
@@ -69,7 +69,7 @@ def smallest_calibration_size(gamma: Level) -> int:
 
 
 def conformal_share(failure: Level, beta: Level) -> Fraction:
-    """Return `gamma = failure - beta`, what the total failure leaves for the conformal step, exactly.
+    """Return `gamma = failure - beta` exactly: the part of the total failure left for the conformal step.
 
     >>> conformal_share(0.01, 0.001)
     Fraction(9, 1000)
@@ -84,7 +84,7 @@ def conformal_share(failure: Level, beta: Level) -> Fraction:
 
 
 def level_text(level: Fraction) -> str:
-    """Write a level so that `exact_level` reads the same number: as a decimal where it has one.
+    """Write a level as a decimal, or as a fraction if it has none; `exact_level` reads the same number.
 
     >>> level_text(Fraction(49, 1000)), level_text(Fraction(1, 3))
     ('0.049', '1/3')

@@ -1,37 +1,40 @@
-"""Conformal test martingales: whether a stream of scores still looks like the calibration scores.
+"""Conformal test martingales: they test whether a stream of scores still looks like the calibration scores.
 
 **p-values.** Let `z_1, ..., z_M` be the calibration scores and `z_(M+1), z_(M+2), ...` those of the stream.
 With `theta_n` uniform on (0, 1), independent of everything else,
 
     p_n = (#{i <= n: z_i > z_n} + theta_n #{i <= n: z_i = z_n}) / n.
 
-*If the scores are exchangeable, `p_(M+1), p_(M+2), ...` are independent and uniform on (0, 1).* Given the
-bag of the first n scores, each order of it is equally likely, so that z_n is each of its n members with
-probability 1/n. Lay the members side by side from the largest down, each 1/n wide: p_n is a uniform point on
-the stretch of those equal to z_n, hence uniform on (0, 1), whatever the bag. And given that bag, z_n and
-theta_n, the order of the others is still uniform: what is left is the same problem with n - 1 scores, and
-`p_(n-1), ..., p_(M+1)` depend on it and on their own thetas alone. By induction all are independent. The
-reference is therefore all *earlier* scores, those of the stream too: p-values against a fixed reference are
-uniform one by one, but not independent.
+*If the scores are exchangeable, `p_(M+1), p_(M+2), ...` are independent and uniform on (0, 1).*
 
-**Capital.** A bet is a density on (0, 1): it multiplies the capital staked on it by its value at `p_n`, by 1
-on average. The capital starts at 1, cut into parts before the first score: a part `w_s / K` for each time s
-= 1, 2, ... and each of K bets waits until its time, is then staked on its bet again and again, and never
-moved. Each part is a martingale, as is their sum, since the weights add up to 1:
+Proof. Condition on the bag of the first n scores. Each order of it is equally likely, so z_n is each of its
+n members with probability 1/n. Lay the members side by side from the largest down, each 1/n wide. Then p_n
+is a uniform point on the stretch of those equal to z_n. Hence p_n is uniform on (0, 1), whatever the bag.
+Given also z_n and theta_n, the order of the others is still uniform. This is the same problem with n - 1
+scores, and `p_(n-1), ..., p_(M+1)` depend only on it and on their own thetas. By induction all are
+independent.
+
+The reference must therefore be all *earlier* scores, including those of the stream. P-values against a fixed
+reference are each uniform, but not independent.
+
+**Capital.** A bet is a density on (0, 1): it multiplies the capital staked on it by its value at `p_n`, whose
+mean is 1. The capital starts at 1 and is divided before the first score: one part `w_s / K` for each time s
+= 1, 2, ... and each of K bets. A part waits until its time. From then on it is staked on its bet at every
+score, and never moved. Each part is a martingale. So is their sum, since the weights add up to 1:
 
     C_t = sum_k R_k(t) / K + 1 / g(t),    R_k(t) = (R_k(t - 1) + w_t) b_k(p_t),    R_k(0) = 0,
 
-with `w_s = 1/g(s - 1) - 1/g(s)` and `g(t) = 1 + log(1 + t)`; `1 / g(t)` is what still waits. A change at
-time s costs `log(1/w_s)`, about `log s + 2 log log s`, and not all that was lost on bets before it. `C` is
-nonnegative with mean 1; Ville's inequality: *the probability that C ever reaches 1/rate, at any time, is at
-most `rate`.*
+with `w_s = 1/g(s - 1) - 1/g(s)` and `g(t) = 1 + log(1 + t)`; `1 / g(t)` is the capital that still waits. A
+change at time s costs only `log(1/w_s)`, about `log s + 2 log log s`, and not everything lost on earlier
+bets. `C` is nonnegative with mean 1. By Ville's inequality, *the probability that C ever reaches 1/rate, at
+any time, is at most `rate`.*
 
-The bets are Beta densities: falling ones find scores that grew, rising ones scores that shrank, those high
-at both ends scores that spread, those high in the middle scores that moved together.
+The bets are Beta densities. Decreasing ones detect scores that grew, increasing ones scores that shrank.
+Those high at both ends detect scores that spread, those high in the middle scores that moved together.
 
-**Bounded memory.** Scores are first put into one of 2049 places of a grid that is fixed beforehand. A fixed
-function of each score keeps them exchangeable, and equal places are ties, which theta breaks: nothing above
-changes. All earlier scores are then a histogram, however many they are.
+**Bounded memory.** Each score is first mapped to one of 2049 places of a grid that is fixed beforehand. A
+fixed function of each score keeps them exchangeable, and equal places are ties, which theta breaks. So
+everything above still holds. All earlier scores, however many, are then one histogram.
 """
 
 from collections.abc import Callable
@@ -49,9 +52,9 @@ Places = NDArray[np.int64]
 
 STEPS = 2048
 _LOGIT_LIMIT = 12.0
-"""Top probabilities within 6e-6 of 0 or 1 count as equal: single precision does not tell them apart well."""
+"""Top probabilities within 6e-6 of 0 or 1 count as equal: float32 hardly distinguishes them."""
 _CHUNK = 256
-"""Scores to compare with each other at once."""
+"""How many scores are compared with each other at once."""
 _ONE_SIDED = (0.1, 0.25, 0.5, 0.7, 0.85, 0.95, 1.2, 1.5, 2.0, 4.0)
 _SYMMETRIC = (0.5, 0.75, 0.9, 1.15, 1.5, 3.0)
 _BETS = np.array(
@@ -62,13 +65,13 @@ _BEFORE = np.tri(_CHUNK, k=-1, dtype=np.bool_)
 
 
 def _logit_share(values: Array) -> Array:
-    """Where probabilities lie on a logit scale; single precision first, as runtimes return them."""
+    """Map probabilities to a logit scale; they are rounded to float32 first, as runtimes return them."""
     logit = special.logit(values.astype(np.float32).astype(np.float64))
     return np.asarray(0.5 + 0.5 * np.clip(logit / _LOGIT_LIMIT, -1, 1))
 
 
 def _real_share(values: Array) -> Array:
-    """Where real numbers lie on a scale that is finest around 0."""
+    """Map real numbers to a scale that is finest around 0."""
     return np.asarray(0.5 + 0.5 * values / (1 + np.abs(values)))
 
 
@@ -77,7 +80,7 @@ GRIDS: dict[str, Callable[[Array], Array]] = {"probability": _logit_share, "real
 
 
 def grid_places(scores: ArrayLike, grid: str) -> Places:
-    """Return the place of each score, 0 to 2048, on a grid that no data can change; larger scores lie higher.
+    """Return the place of each score, 0 to 2048, on a grid that no data can change; larger is higher.
 
     >>> grid_places([0.0, 0.5, 0.9, 1.0], "probability").tolist()
     [0, 1024, 1211, 2048]
@@ -86,7 +89,9 @@ def grid_places(scores: ArrayLike, grid: str) -> Places:
         raise SettingError(f"expected a grid out of {', '.join(GRIDS)}; got {grid!r}")
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or not np.all(np.isfinite(values)):
-        raise InputError(f"expected finite scores in one row, got an array of shape {values.shape} or NaN")
+        raise InputError(
+            f"expected a 1-D array of finite scores, got shape {values.shape}, or NaN or infinity in it"
+        )
     if grid == "probability" and np.any((values < 0) | (values > 1)):
         raise InputError(f"expected scores in [0, 1], got from {values.min():g} to {values.max():g}")
     return np.rint(GRIDS[grid](values) * STEPS).astype(np.int64)
@@ -95,8 +100,8 @@ def grid_places(scores: ArrayLike, grid: str) -> Places:
 def conformal_p_values(counts: Places, places: Places, theta: Array) -> tuple[Array, Array]:
     """Return p-values of a stream against all earlier scores, and 1 minus them without cancellation.
 
-    `counts` is how many earlier scores each place of the grid holds, and `places` are those of the new
-    ones. Each new score is compared with `counts`, with the new ones before it, and with itself.
+    `counts` says how many earlier scores each place of the grid holds. `places` are the places of the new
+    scores. Each new score is compared with `counts`, with the new scores before it, and with itself.
     """
     p, rest = np.empty(len(places)), np.empty(len(places))
     held = counts.copy()
@@ -116,13 +121,13 @@ def conformal_p_values(counts: Places, places: Places, theta: Array) -> tuple[Ar
 
 
 def log_bets(p: Array, rest: Array) -> Array:
-    """Return the logarithm of each bet's density at p-values, `[bets, p-values]`; `rest` is `1 - p`."""
+    """Return the log-density of each bet at the p-values, `[bets, p-values]`; `rest` is `1 - p`."""
     a, b = (_BETS[:, column, None] - 1 for column in (0, 1))
     return np.asarray(a * np.log(p) + b * np.log(rest) - _LOG_NORM[:, None])
 
 
 def _log_waiting(t: ArrayLike) -> Any:
-    """Return `log(1 / g(t))`, what still waits after t scores."""
+    """Return `log(1 / g(t))`, the log-capital that still waits after t scores."""
     return -np.log1p(np.log1p(t))
 
 
@@ -133,17 +138,17 @@ def _log_weight(t: NDArray[np.int64]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ConformalMartingale:
-    """The capital of one test of exchangeability, and all that is needed to go on; it never changes.
+    """The capital of one test of exchangeability, and all the state needed to continue; it is immutable.
 
     Guarantee: if calibration scores and stream are exchangeable, `largest` ever reaches `log(1 / rate)` with
-    probability at most `rate`, whenever one looks. A capital that stays low proves nothing.
+    probability at most `rate`, however often you look. A capital that stays low proves nothing.
 
     Attributes:
-        grid: the name of the grid that scores are put on.
-        seed: of the thetas; number t of the stream is a function of it and t alone.
-        calibration: how many calibration scores there are.
-        seen: how many scores of the stream.
-        counts: how many of both lie in each place of the grid.
+        grid: the name of the grid to which scores are mapped.
+        seed: the seed of the thetas; theta number t depends only on it and on t.
+        calibration: the number of calibration scores.
+        seen: the number of scores of the stream so far.
+        counts: how many of both are in each place of the grid.
         log_parts: the logarithm of `R_k`.
         largest: the largest log-capital so far.
     """
@@ -158,7 +163,7 @@ class ConformalMartingale:
 
     @classmethod
     def start(cls, calibration_scores: ArrayLike, grid: str, seed: int) -> "ConformalMartingale":
-        """Begin with a capital of 1 and the scores to compare with.
+        """Start with a capital of 1 and the calibration scores to compare with.
 
         >>> martingale = ConformalMartingale.start(np.linspace(-1, 1, 100), "real", seed=0)
         >>> after, path = martingale.bet([5.0] * 40)
@@ -196,7 +201,7 @@ class ConformalMartingale:
         return after, path
 
     def _theta(self, number: int) -> Array:
-        """Return the next thetas; never 0 or 1, so that every bet is finite."""
+        """Return the next thetas. They are never 0 or 1, hence every bet is finite."""
         generator = np.random.PCG64(self.seed)
         generator.advance(self.seen)
         return np.maximum(np.random.Generator(generator).random(number), 2.0**-54)
@@ -211,7 +216,7 @@ class ConformalMartingale:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "ConformalMartingale":
-        """Read a state back; one that contradicts itself is refused."""
+        """Read a state back; refuse an inconsistent one."""
         try:
             read = cls(
                 **{
@@ -228,14 +233,16 @@ class ConformalMartingale:
         except (KeyError, TypeError, ValueError):
             whole = False
         if not whole:
-            raise FolderError("the stored state of a martingale is damaged, or of another version of rrise")
+            raise FolderError(
+                "the stored state of a martingale is damaged, or was written by another version of rrise"
+            )
         return read
 
 
 def _staked(log_parts: Array, log_bet: Array, t: NDArray[np.int64]) -> tuple[Array, Array]:
     """Return the parts after some bets `[bets, scores]` at the times `t`, and the log-capital after each.
 
-    Divided by the product `exp(S)` of the bets so far, `R_k` is a sum: of what there was, and of each weight
+    Divided by the product `exp(S)` of the bets so far, `R_k` is a sum: the former `R_k`, plus each weight
     divided by the product before its time.
     """
     product = np.cumsum(log_bet, axis=1)

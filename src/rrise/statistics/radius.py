@@ -10,8 +10,8 @@ from rrise.errors import SettingError
 def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
     """Return `sigma * Phi^-1(p)` where `p > 1/2`, and 0 (abstained) elsewhere.
 
-    If `p` is at most the probability that the base classifier answers a class under Gaussian noise
-    of level `sigma`, the smoothed classifier answers that class everywhere within this L2 distance
+    Let `p` be at most the probability that the base classifier predicts a class under Gaussian noise
+    of level `sigma`. Then the smoothed classifier predicts that class everywhere within this L2 distance
     (Cohen et al., 2019).
 
     >>> certified_radius([0.3, 0.5, 0.9, 0.99], sigma=0.25).round(4).tolist()
@@ -29,7 +29,7 @@ def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
 
 
 def check_sigma(sigma: float) -> float:
-    """Return a noise level as a float, refusing one that is not a positive finite number."""
+    """Return a noise level as a float; refuse one that is not a positive finite number."""
     try:
         level = float(sigma)
     except (TypeError, ValueError):

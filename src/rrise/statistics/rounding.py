@@ -1,7 +1,7 @@
-"""Rounding that never flatters: what is promised rounds down, what is subtracted rounds up.
+"""Conservative rounding: guarantees round down, and quantities subtracted from them round up.
 
-A radius of 0.12999 printed as 0.13 claims more than was certified. Formatting goes through the exact
-decimal expansion of the float, so not even its last bit is rounded the wrong way.
+A radius of 0.12999 printed as 0.13 claims more than was certified. Formatting uses the exact decimal
+expansion of the float, so not even its last bit is rounded the wrong way.
 """
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
@@ -31,7 +31,7 @@ def format_up(value: float, decimals: int = 4) -> str:
 def round_down(values: ArrayLike, decimals: int = 6) -> NDArray[np.float64]:
     """Return the largest multiples of `10 ** -decimals` that, as floats, do not exceed the values.
 
-    Rounding twice changes nothing more.
+    Rounding is idempotent.
 
     >>> round_down([0.29999999, 0.3, 0.0], decimals=1).tolist()
     [0.2, 0.3, 0.0]

@@ -1,13 +1,13 @@
-"""Calibration scores: how far the surrogate's top probability may lie above what the votes prove.
+"""Calibration scores: how far the surrogate's top probability lies above the bound that the votes prove.
 
-A score compares, for one calibration input, the surrogate's top probability with the Clopper–Pearson
+For one calibration input, a score compares the surrogate's top probability with the Clopper–Pearson
 lower bound for the same class. Its inverse turns a new top probability and the calibrated offset into
-a lower bound. Both directions use the same `ceiling`, the bound that `n` unanimous votes give: no
-surrogate may claim more than the votes it is calibrated on could ever prove. The ceiling depends on
-`n` and `beta` alone, so it leaves the scores exchangeable.
+a lower bound. Both directions use the same `ceiling`, the bound after `n` unanimous votes: no surrogate
+may claim more than its calibration votes could ever prove. The ceiling depends only on `n` and `beta`,
+so the scores stay exchangeable.
 
-A score owns everything that is said and drawn about it. Tables, figures, cards and command lines read it from
-here: another score is one `register_score(Score(...))`.
+A score owns its texts and its look. Tables, figures, cards and command lines read them from here. To add a
+score, call `register_score(Score(...))`.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from rrise.looks import BLUE, UNKNOWN, VERMILLION, Look
 Array = NDArray[np.float64]
 
 PROBIT_LIMIT = 8.0
-"""Probits below `-PROBIT_LIMIT` (probabilities under 1e-15) count as that limit, and bounds there as 0."""
+"""Probits below `-PROBIT_LIMIT` (probabilities under 1e-15) are set to that limit, and bounds there to 0."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Score:
     """One calibration score.
 
     Attributes:
-        name: what settings, files and tables call it.
+        name: its name in settings, files and tables.
         residual: `residual(top_probability, lower, ceiling)` is the score of calibration inputs.
-        bound: `bound(top_probability, offset, ceiling)` is the lower bound it gives for new ones, such that
+        bound: `bound(top_probability, offset, ceiling)` is the lower bound for new inputs. It satisfies:
             `residual(q, l, c) <= offset` implies `bound(q, offset, c) <= l`.
-        unit: the unit of its offset, as a card writes it behind the number.
+        unit: the unit of its offset, as a card writes it after the number.
         formula: the bound as a formula of the top probability `q` and the offset `d`.
-        note: what a table says about it where its rows are marked.
-        in_paper: whether it is the paper's; its rows need no mark then.
+        note: the footnote of its marked rows in tables.
+        in_paper: whether the paper uses it; its rows then need no mark.
         look: how it is drawn.
     """
 
@@ -53,11 +53,11 @@ class Score:
 
 
 SCORES: dict[str, Score] = {}
-"""All scores by name, in the order in which they were registered."""
+"""All scores by name, in order of registration."""
 
 
 def register_score(score: Score) -> Score:
-    """Make a score known by its name, which must be new."""
+    """Register a score under its name, which must be new."""
     if score.name in SCORES:
         raise SettingError(f"a score named {score.name!r} is registered already: choose another name")
     SCORES[score.name] = score
@@ -65,7 +65,7 @@ def register_score(score: Score) -> Score:
 
 
 def score_by_name(name: str) -> Score:
-    """Look a score up: `additive` (the paper's), `probit`, or one that was registered.
+    """Look up a score: `additive` (the paper's), `probit`, or one that was registered.
 
     >>> score_by_name("probit").unit
     'in units of sigma'
@@ -77,7 +77,7 @@ def score_by_name(name: str) -> Score:
 
 
 def as_score(score: str | Score) -> Score:
-    """Return a score as it is, and a name as the score it names."""
+    """Return the score; look it up if a name is given."""
     return score if isinstance(score, Score) else score_by_name(score)
 
 
@@ -99,7 +99,7 @@ def _probit_residual(top_probability: Array, lower: Array, ceiling: float) -> Ar
 
 def _probit_bound(top_probability: Array, offset: float, ceiling: float) -> Array:
     shifted = _probit(top_probability, ceiling) - offset
-    bound = np.minimum(special.ndtr(shifted), ceiling)  # inverting the probit may gain a last bit
+    bound = np.minimum(special.ndtr(shifted), ceiling)  # inverting the probit may add a last bit
     return np.where(shifted <= -PROBIT_LIMIT, 0.0, bound)
 
 
@@ -114,7 +114,7 @@ ADDITIVE = register_score(
         look=Look(VERMILLION, (5, 2), "s"),
     )
 )
-"""Subtracts the offset from the probability, as the paper does, and so caps every radius at
+"""Subtracts the offset from the probability, as the paper does. This caps every radius at
 `sigma * Phi^-1(1 - offset)`."""
 PROBIT = register_score(
     Score(

@@ -23,7 +23,7 @@ from rrise.training.trainee import Trainee
 
 LABEL_SMOOTHING = 0.1
 _VALIDATION_COPIES = 4_000
-"""Noisy validation inputs to have at least; each input gives up to eight."""
+"""The wanted number of noisy validation inputs; each input gives up to eight."""
 
 
 def train_base(
@@ -45,9 +45,43 @@ def train_base(
 ) -> TrainingHistory:
     """Train `module` in place, on its device, on inputs with Gaussian noise `sigma`.
 
-    An input is augmented, then gets its noise, then is clipped to the input range, as under the smoothing
-    of a certificate. The epoch with the fewest errors on noisy copies of the validation inputs is kept; the
-    copies are the same in every epoch. `images` are `Pixels` or floating-point inputs.
+    Each input is augmented, gets its noise and is clipped to the input range, as in the smoothing of a
+    certificate. The epoch with the fewest errors on noisy copies of the validation inputs is kept. The copies
+    are the same in every epoch.
+
+    Args:
+        module: the network to train, from inputs to K logits.
+        images: training inputs, as `Pixels` or floating-point numbers `[inputs, ...]`.
+        labels: their classes, from 0 to K - 1.
+        validation_images: inputs that select the epoch.
+        validation_labels: their classes.
+        sigma: the noise level; 0 trains without noise.
+        settings: how to optimise.
+        augmentation: augmentations for images `[channels, height, width]`.
+        label_smoothing: the label smoothing of the cross-entropy.
+        input_range: lowest and highest value of an input; None: no clipping.
+        checkpoint: where an interrupted training resumes from.
+        team: processes that train together.
+        on_progress: called with the number of epochs done since the last call.
+        on_epoch: called with each epoch's number and measurements.
+
+    Returns:
+        The measurements of every epoch, and which epoch was kept.
+
+    Raises:
+        InputError: inputs or labels are invalid.
+        SettingError: a setting is invalid.
+        RriseError: the loss became NaN or infinite.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).random((300, 4))
+        >>> y = x.argmax(axis=1)
+        >>> settings = TrainingSettings(epochs=5, learning_rate=0.01, batch_size=50)
+        >>> module = nn.Linear(4, 4)
+        >>> history = train_base(module, x[:200], y[:200], x[200:], y[200:], sigma=0.1, settings=settings)
+        >>> len(history.epochs), 1 <= history.selected_epoch <= 5
+        (5, True)
     """
     team = team or Team()
     task = base_task(
@@ -65,7 +99,7 @@ def train_base(
 
 
 class Labelled:
-    """Inputs and their labels, on a module's device; labels that cannot be its classes are refused."""
+    """Inputs and their labels, on a module's device; refuses labels that are not its classes."""
 
     def __init__(self, module: nn.Module, images: Any, labels: Any, input_range: InputRange) -> None:
         self.device, self.dtype = device_of(module), precision_of(module)
@@ -76,7 +110,7 @@ class Labelled:
         self.labels = _checked(labels, len(self.inputs), classes).to(self.device, torch.int64)
 
     def noisy(self, copies: int, seed: int, sigma: float, input_range: InputRange) -> torch.Tensor:
-        """Return noisy copies of every input, those of one input side by side."""
+        """Return noisy copies of every input; copies of one input are adjacent."""
         clean = self.inputs[torch.arange(len(self.inputs), device=self.device).repeat_interleave(copies)]
         generator = torch.Generator(self.device).manual_seed(seed)
         return _disturbed(clean, _normal_like(clean, generator), sigma, input_range)
@@ -97,12 +131,14 @@ def base_task(
     """Return what the loop needs to train a base classifier."""
     if not sigma >= 0 or not 0 <= label_smoothing < 1:
         raise SettingError(
-            f"expected a sigma of at least 0 and a label smoothing from 0 to below 1, got {sigma} and "
-            f"{label_smoothing}"
+            f"expected sigma >= 0 and 0 <= label_smoothing < 1, got sigma={sigma} and "
+            f"label_smoothing={label_smoothing}"
         )
     limits, shape = check_input_range(input_range), training.inputs.shape
     if augmentation is not None and len(shape) != 3:
-        raise InputError(f"expected images [channels, height, width] to augment, got inputs of shape {shape}")
+        raise InputError(
+            f"expected images [channels, height, width] for augmentation, got inputs of shape {shape}"
+        )
 
     def objective(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)
@@ -145,12 +181,12 @@ def _disturbed(clean: torch.Tensor, noise: torch.Tensor, sigma: float, limits: I
 
 
 def _checked(labels: Any, inputs: int, classes: int) -> torch.Tensor:
-    """Return labels as a tensor; anything but one class number per input is refused."""
+    """Return labels as a tensor; refuse anything but one class number per input."""
     found = torch.as_tensor(labels)
     if found.shape != (inputs,) or found.is_floating_point() or found.is_complex():
         raise InputError(
-            f"expected one label, a whole number, for each of the {inputs} inputs, got {found.dtype} of "
-            f"shape {tuple(found.shape)}"
+            f"expected one whole-number label for each of the {inputs} inputs, got {found.dtype} of shape "
+            f"{tuple(found.shape)}"
         )
     if not 0 <= int(found.min()) <= int(found.max()) < classes:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training after an epoch, as one file that is there whole or not at all."""
+"""Checkpoints: the state of a training after an epoch, in one file that is written atomically."""
 
 import json
 import time
@@ -19,13 +19,13 @@ _RECORD = "record"
 
 @dataclass(frozen=True)
 class State:
-    """What a training needs to go on: tensors by name, and numbers as JSON."""
+    """What a training needs to resume: tensors by name, and numbers as JSON."""
 
     tensors: dict[str, torch.Tensor]
     record: Json
 
     def part(self, name: str) -> dict[str, torch.Tensor]:
-        """Return the tensors whose names begin with `name.`, without it."""
+        """Return the tensors whose names start with `name.`, without this prefix."""
         start = f"{name}."
         return {
             key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)
@@ -33,10 +33,10 @@ class State:
 
 
 class Checkpoint:
-    """A place where a training leaves its state after an epoch, and finds it again.
+    """The file in which a training saves its state after an epoch, and from which it resumes.
 
-    `identity` is what the training depends on; a state left by another one is not used. A state is written
-    when `seconds` have passed since the last, so that short epochs do not wait for the disk.
+    `identity` is everything the training depends on; the state of another training is not used. A state is
+    written when `seconds` have passed since the last one, so short epochs do not wait for the disk.
     """
 
     def __init__(self, folder: Path, identity: Json, seconds: float = 20.0) -> None:
@@ -44,7 +44,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def load(self) -> State | None:
-        """Return the state that was left, or None where there is none of this training."""
+        """Return the saved state, or None if there is none of this training."""
         if not self.path.is_file():
             return None
         try:
@@ -63,7 +63,7 @@ class Checkpoint:
         return time.monotonic() - self._last >= self.seconds
 
     def save(self, state: State) -> None:
-        """Write a state in place of the last one."""
+        """Write a state, replacing the last one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         record = json.dumps({"identity": self._identity(), "state": state.record})
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
@@ -71,7 +71,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def clear(self) -> None:
-        """Remove the state, and its folder if nothing else is in it."""
+        """Delete the state, and its folder if that is then empty."""
         self.path.unlink(missing_ok=True)
         if self.path.parent.is_dir() and not any(self.path.parent.iterdir()):
             self.path.parent.rmdir()

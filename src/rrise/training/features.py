@@ -1,4 +1,4 @@
-"""What enters the head of a network, computed once for all surrogates that train the head alone."""
+"""The features before the head of a network, computed once for all surrogates that train only the head."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -15,18 +15,18 @@ from rrise.progress import OnProgress
 _BATCH = 128
 
 Watched = Callable[[int], AbstractContextManager[OnProgress]]
-"""Shows how far that many inputs are: gives what to call with the number done since the last call."""
+"""Shows progress over that many inputs; yields a function that takes the number done since its last call."""
 
 
 class Features:
-    """Features by network without its head's weights, and by inputs; kept as long as this object."""
+    """A cache of features, keyed by the network without its head's weights and by the inputs."""
 
     def __init__(self, watched: Watched | None = None) -> None:
         self._watched = watched or _unwatched
         self._kept: dict[tuple[str, str, str], torch.Tensor | None] = {}
 
     def before(self, network: nn.Module, head: nn.Module, pool: Pool, inputs: str) -> torch.Tensor | None:
-        """Return what enters the head, a row for each input of the pool; None where it cannot be had.
+        """Return the features before the head, one row per input of the pool; None if not available.
 
         The network must be in evaluation mode. `inputs` is the fingerprint of the inputs.
         """

@@ -1,7 +1,8 @@
 """The one training loop: AdamW, warm-up and cosine decay, gradient clipping, best epoch kept.
 
-Every random number of an epoch follows from the seed and the epoch's number, and so does the learning rate:
-a training that goes on from a checkpoint takes the same steps as one that was never interrupted.
+The random numbers and the learning rate of an epoch depend only on the settings, which include the seed, and
+on the epoch's number. A training resumed from a checkpoint therefore takes the same steps as an uninterrupted
+one.
 """
 
 import math
@@ -23,14 +24,14 @@ from rrise.training.team import Team
 from rrise.training.trainee import Trainee
 
 OnEpoch = Callable[[int, dict[str, float]], object]
-"""Called after each epoch with its number, counted from 1, and what it measured."""
+"""Called after each epoch with its number, counted from 1, and its measurements."""
 Examples = Callable[[torch.Tensor, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
-"""From the indices of a batch, and a source of random numbers on the device, to inputs and targets."""
+"""Maps the indices of a batch, and a random generator on the device, to inputs and targets."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to train: a network, on batches of `size` examples, judged after each epoch."""
+    """What to train: a network, on `size` examples, measured after each epoch."""
 
     trainee: Trainee
     trained: Sequence[nn.Parameter]
@@ -53,7 +54,7 @@ def train(
 ) -> TrainingHistory:
     """Minimise the objective over batches of examples, and leave the network at its best epoch.
 
-    A loss that is not finite stops the training with a sentence.
+    A loss that is not finite stops the training with an error.
     """
     team = team or Team()
     course = _Course(task, settings, team)
@@ -74,7 +75,7 @@ def train(
 
 
 class _Course:
-    """A training between two epochs."""
+    """The state of a training between two epochs."""
 
     def __init__(self, task: Task, settings: TrainingSettings, team: Team) -> None:
         self.task, self.settings, self.team = task, settings, team
@@ -98,11 +99,11 @@ class _Course:
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """The number of finished epochs."""
         return len(self.history.epochs)
 
     def run_epoch(self) -> dict[str, float]:
-        """Do the next epoch, and return what it measured."""
+        """Run the next epoch, and return its measurements."""
         epoch = self.epoch + 1
         self._set_rate(self.settings.learning_rate * _rate(epoch - 1, self.settings))
         self.network.train(self.task.training_mode)
@@ -145,7 +146,7 @@ class _Course:
         return math.isfinite(value) and (chosen == 0 or value < self.history.selected[self.task.select_by])
 
     def _batches(self, seed: int) -> list[torch.Tensor]:
-        """Deal examples into batches; a last one of a single example, which batch norm cannot take, joins."""
+        """Divide examples into batches; a single last example joins the batch before, for batch norm."""
         size = self.settings.batch_size
         shuffle = torch.Generator().manual_seed(derive_seed(seed, "batches"))
         batches = list(torch.randperm(self.task.size, generator=shuffle).to(self.device).split(size))
@@ -154,7 +155,7 @@ class _Course:
         return batches
 
     def state(self) -> State:
-        """Return all that the rest of the training depends on."""
+        """Return everything that the rest of the training depends on."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for index, values in self.optimizer.state_dict()["state"].items():
@@ -162,7 +163,7 @@ class _Course:
         return State(tensors, asdict(self.history))
 
     def resume(self, state: State) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
         self.history = TrainingHistory(**state.record)
         self.network.load_state_dict(state.part("network"))
         self.best = {name: value.to(self.device) for name, value in state.part("best").items()}
@@ -170,7 +171,7 @@ class _Course:
         groups = self.optimizer.state_dict()["param_groups"]
         kept = {index: values for index, values in enumerate(moments) if values}
         self.optimizer.load_state_dict({"state": kept, "param_groups": groups})
-        # A fused step takes the moments of a weight to lie in memory as the weight does.
+        # A fused step assumes that moments have the same memory layout as their weight.
         for weight in self.task.trained:
             state_of = self.optimizer.state[weight]
             for name, value in state_of.items():
@@ -193,7 +194,7 @@ def _copied(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 @contextmanager
 def _seeded(seed: int, generator: torch.Generator) -> Iterator[None]:
-    """Seed the source of an epoch's examples, and torch's own random numbers for what the network draws."""
+    """Seed the generator of an epoch's examples, and torch's global one, from which the network draws."""
     devices = [generator.device] if generator.device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(derive_seed(seed, "network"))
@@ -202,7 +203,7 @@ def _seeded(seed: int, generator: torch.Generator) -> Iterator[None]:
 
 
 def _rate(epoch: int, settings: TrainingSettings) -> float:
-    """Return the factor on the learning rate: linear warm-up, then a cosine down to zero."""
+    """Return the factor on the learning rate: linear warm-up, then cosine decay to zero."""
     warmup = min(settings.warmup_epochs, settings.epochs - 1)
     if epoch < warmup:
         return (epoch + 1) / (warmup + 1)

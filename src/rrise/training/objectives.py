@@ -1,4 +1,4 @@
-"""What a surrogate minimises, and what is measured of it: predictions `[inputs, K]` against targets."""
+"""The losses and measurements of a surrogate: predictions `[inputs, K]` against targets."""
 
 import math
 from collections.abc import Callable
@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from rrise.errors import SettingError, did_you_mean
 
 Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""From logits and targets `[inputs, K]` to a mean loss."""
+"""Maps logits and targets `[inputs, K]` to a mean loss."""
 
 
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Return `-mean(sum_k t_k log q_k)`.
 
-    It is linear in the targets: its gradient, averaged over targets that are multinomial frequencies, is
-    the gradient at their true distribution, for any number of votes.
+    It is linear in the targets. For targets that are multinomial frequencies, its expected gradient is
+    therefore the gradient at their true distribution, for any number of votes.
     """
     return F.cross_entropy(logits, targets)
 
@@ -24,7 +24,7 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 def jensen_shannon(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Return the mean Jensen–Shannon divergence between softmax(logits) and the targets, in nats.
 
-    It is not linear in the targets: with n votes its gradient is off by an amount of order 1/n.
+    It is not linear in the targets: with n votes, its gradient has a bias of order 1/n.
     """
     predicted = F.log_softmax(logits, dim=1)
     middle = torch.logaddexp(predicted, targets.log()) - math.log(2)
@@ -37,11 +37,11 @@ OBJECTIVES: dict[str, tuple[Objective, str]] = {
     "cross-entropy": (cross_entropy, "top_probability_error"),
     "jensen-shannon": (jensen_shannon, "certified_error"),
 }
-"""The loss by its name, and the measurement whose smallest value selects the epoch."""
+"""By name: the loss, and the measurement whose smallest value selects the epoch."""
 
 
 def objective_by_name(name: str) -> tuple[Objective, str]:
-    """Return an objective and the name of the measurement it is selected by."""
+    """Return an objective and the name of the measurement that selects its epoch."""
     if name not in OBJECTIVES:
         known = ", ".join(OBJECTIVES)
         raise SettingError(
@@ -55,10 +55,10 @@ def measurements(
 ) -> dict[str, float]:
     """Measure predictions against targets.
 
-    `top_probability_error` is the mean absolute error of the probability of the target's top class,
-    `certified_error` the share of inputs that are not certified correctly if the prediction is taken at
-    face value: another class than the label, or no more than 1/2 for it. Without labels, the target's
-    top class stands in for them.
+    `top_probability_error` is the mean absolute error of the probability of the target's top class.
+    `certified_error` is the share of inputs not certified correctly if the prediction is taken at face
+    value: it is not the label, or its probability is at most 1/2. Without labels, the target's top class
+    replaces them.
     """
     logits, targets = logits.double(), targets.double()
     top = targets.argmax(dim=1)

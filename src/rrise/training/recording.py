@@ -1,4 +1,4 @@
-"""A training step recorded on a GPU: launched as a whole, instead of one kernel after the other."""
+"""A training step recorded on a GPU: launched as a whole instead of kernel by kernel."""
 
 from collections.abc import Callable
 
@@ -8,15 +8,15 @@ from torch import nn
 from rrise.errors import RriseError
 
 _STEPS_BEFORE = 3
-"""Steps done before one is recorded: they compile, and make the optimiser's state."""
+"""Steps before the recorded one: they compile, and create the optimiser's state."""
 _KNOWN = {"torch", "timm", "torchvision", "rrise"}
 
 
 class RecordedStep:
     """A step on batches of one size, recorded as a CUDA graph at its fourth call and replayed from then on.
 
-    `step` takes the indices of a batch. All else it works on must stay where it is in memory, and its random
-    numbers come from `generator` or torch's own. It computes what it would compute unrecorded.
+    `step` takes the indices of a batch. All other data it uses must keep its memory address. Its random
+    numbers must come from `generator` or torch's global generator. The result is the same as unrecorded.
     """
 
     def __init__(self, step: Callable[[torch.Tensor], object], size: int, generator: torch.Generator) -> None:
@@ -58,10 +58,9 @@ class RecordedStep:
 
 
 def is_recordable(network: nn.Module) -> bool:
-    """Tell whether a network's steps can be replayed: it has no code but that of known libraries.
+    """Tell whether a network's steps can be replayed: all its code is from known libraries.
 
-    A module or a hook of one's own may count its calls or draw numbers outside of torch, which a replay
-    would not do.
+    A custom module or hook may count its calls or draw numbers outside torch, which a replay would not do.
     """
     return not any(
         type(part).__module__.split(".")[0] not in _KNOWN or part._forward_hooks or part._forward_pre_hooks

@@ -1,4 +1,4 @@
-"""How to optimise, and what came of it."""
+"""The settings and the history of a training."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
@@ -20,7 +20,26 @@ Compiled = Annotated[
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to optimise; the defaults are the paper's (Appendix A.3 and A.5) but for length and rate."""
+    """How to optimise; the defaults are the paper's (Appendix A.3 and A.5) except for epochs and rate.
+
+    Attributes:
+        epochs: passes over the training inputs.
+        learning_rate: learning rate after the warm-up; it decays from there.
+        batch_size: inputs per training step.
+        weight_decay: weight decay of the optimiser.
+        gradient_clip: gradients are clipped to this norm.
+        warmup_epochs: epochs in which the learning rate rises.
+        seed: seed of weights, batches, noise and augmentations.
+        compiled: whether training steps are compiled; None: on a GPU only.
+        mixed_precision: whether to compute in bfloat16 where it is safe; None: on a GPU only.
+
+    Raises:
+        SettingError: a value is not allowed.
+
+    Example:
+        >>> TrainingSettings(epochs=30, learning_rate=1e-3).batch_size
+        512
+    """
 
     epochs: Epochs
     learning_rate: LearningRate
@@ -41,7 +60,24 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class SurrogateTraining(TrainingSettings):
-    """How to train a surrogate; the defaults are the paper's (Appendix A.5)."""
+    """How to train a surrogate; the defaults are the paper's (Appendix A.5).
+
+    It has the fields of `TrainingSettings`, with defaults for `epochs` and `learning_rate`, and these:
+
+    Attributes:
+        strategy: train the last layer of the base (`head`), all its weights (`all`), or all weights of the
+            same architecture from a random start (`all-random`).
+        objective: the loss, `cross-entropy`, or `jensen-shannon` as in the paper's Baseline 4.
+        head: the submodule that `head` trains; None: the last layer.
+        validation_share: the share of the inputs that selects the epoch.
+
+    Raises:
+        SettingError: a value is not allowed.
+
+    Example:
+        >>> SurrogateTraining(epochs=50).changed(strategy="all").strategy
+        'all'
+    """
 
     epochs: Epochs = 200
     learning_rate: LearningRate = 5e-4
@@ -71,7 +107,7 @@ class SurrogateTraining(TrainingSettings):
 
 @dataclass
 class TrainingHistory:
-    """What each epoch measured on the validation part, and which epoch was kept (counted from 1)."""
+    """The measurements of each epoch on the validation inputs, and the epoch that was kept (from 1)."""
 
     selected_epoch: int = 0
     epochs: list[dict[str, float]] = field(default_factory=list)

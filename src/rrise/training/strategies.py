@@ -1,4 +1,4 @@
-"""Where a surrogate starts from, and which of its weights are trained."""
+"""The initial network of a surrogate, and which of its weights are trained."""
 
 import copy
 
@@ -10,8 +10,8 @@ from rrise.models.checks import check_module
 from rrise.models.inspection import uncompiled
 
 STRATEGIES = ("head", "all", "all-random")
-"""`head` trains the last layer of the base classifier alone, `all` every weight of it, and `all-random`
-every weight of a network of the same architecture that starts from random ones."""
+"""`head` trains only the last layer of the base classifier, `all` trains all its weights, and `all-random`
+trains all weights of the same architecture from a random start."""
 
 
 def check_strategy(name: str) -> None:
@@ -24,9 +24,9 @@ def check_strategy(name: str) -> None:
 
 
 def starting_network(base: nn.Module, network: nn.Module | None, strategy: str, seed: int) -> nn.Module:
-    """Return the network to train, a copy: of `network` if there is one, else of the base classifier.
+    """Return the network to train: a copy of `network` if given, else of the base classifier.
 
-    `all-random` gives the base's architecture new weights; a `network` is taken with those it has.
+    `all-random` draws new weights for the copy of the base; a given `network` keeps its weights.
     """
     if network is not None:
         check_module(network, "network")
@@ -38,9 +38,9 @@ def starting_network(base: nn.Module, network: nn.Module | None, strategy: str, 
 
 
 def check_classes(found: int, base: int) -> None:
-    """Refuse a network that tells another number of classes apart than the base classifier."""
+    """Refuse a network whose number of classes differs from the base classifier's."""
     if found != base:
-        raise MismatchError(f"expected a network of {base} classes, as the base classifier; got {found}")
+        raise MismatchError(f"expected a network of {base} classes, like the base classifier; got {found}")
 
 
 def _copy(module: nn.Module) -> nn.Module:
@@ -48,7 +48,7 @@ def _copy(module: nn.Module) -> nn.Module:
 
 
 def _reset(module: nn.Module, seed: int) -> None:
-    """Draw all weights anew, as each layer does when it is made."""
+    """Draw all weights again, with each layer's own initialisation."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for name, part in module.named_modules():
@@ -57,6 +57,6 @@ def _reset(module: nn.Module, seed: int) -> None:
                 reset()
             elif next(part.parameters(recurse=False), None) is not None:
                 raise SettingError(
-                    f"{type(part).__name__} {name or '(the base classifier itself)'} holds weights and no "
+                    f"{type(part).__name__} {name or '(the base classifier itself)'} has weights but no "
                     f"reset_parameters(): build a network with random weights and pass it as network="
                 )

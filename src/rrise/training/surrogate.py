@@ -12,11 +12,25 @@ from rrise.votes.smoothing import Smoothing
 class Surrogate(nn.Module):
     """A trained surrogate: the network, and what it was trained for and on.
 
-    `smoothing` is the smoothed classifier of its votes where they told, `seen` holds digests of the
-    training inputs (calibration refuses them), `training_passes` the cost in forward-pass equivalents,
-    `held_out` the indices of the training inputs that selected the epoch.
-    Calling it returns logits `[inputs, K]`; their softmax estimates the smoothed class probabilities,
-    with no guarantee before calibration.
+    Calling it returns logits `[inputs, K]`. Their softmax estimates the smoothed class probabilities,
+    without any guarantee before calibration.
+
+    Attributes:
+        network: the network.
+        base_fingerprint: the fingerprint of the base classifier.
+        smoothing: the smoothed classifier of its votes; None if they did not know it.
+        seen: digests of the training inputs; calibration refuses these inputs.
+        history: the measurements of every epoch.
+        training_passes: the cost of training, in forward-pass equivalents.
+        held_out: indices of the training inputs that selected the epoch.
+
+    Example:
+        >>> import rrise
+        >>> base, inputs = nn.Linear(4, 3), np.random.default_rng(0).random((200, 4))
+        >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
+        >>> surrogate = rrise.train_surrogate(base, inputs, votes, epochs=5)
+        >>> surrogate(torch.rand(2, 4)).shape, surrogate.smoothing.sigma
+        (torch.Size([2, 3]), 0.25)
     """
 
     def __init__(

@@ -48,22 +48,23 @@ def train_surrogate(
 ) -> Surrogate:
     """Train a network to predict, from the clean input, the distribution of the votes.
 
-    Minimises the cross-entropy against `votes / n`. Its gradient is unbiased for that of the true smoothed
-    distribution. A part of the inputs, spread over the targets' top probabilities, selects the epoch: the
-    smallest mean absolute error of the probability of the target's top class. Labels are not needed.
+    Training minimises the cross-entropy against `votes / n`. Its gradient is an unbiased estimate of the
+    gradient for the true smoothed distribution. Some inputs, stratified by the target's top probability, are
+    held out to select the epoch: the one with the smallest mean absolute error of the probability of the
+    target's top class. Labels are not needed.
 
     Args:
         base: the base classifier that cast the votes.
         images: training inputs `[inputs, ...]`.
         votes: their votes, from `collect_votes` or `read_votes`.
         settings: how to train.
-        network: another start than the base classifier, of any architecture with the same classes.
+        network: a network to start from instead of the base classifier. Any architecture with the same
+            classes will do.
         labels: true classes; only the objective `jensen-shannon` selects its epoch by them.
         input_range: lowest and highest value of an input.
-        checkpoint: where an interrupted training goes on from.
+        checkpoint: where an interrupted training resumes from.
         team: processes that train together.
-        features: keeps what enters the head, so that the next surrogate of the same network and inputs need
-            not compute it again.
+        features: a cache of what enters the head, for the next surrogate of the same network and inputs.
         on_progress: called with the number of epochs done since the last call.
         on_epoch: called with each epoch's number and measurements.
         **changes: single settings, such as `strategy="all"` or `epochs=50`; see `SurrogateTraining`.
@@ -72,8 +73,9 @@ def train_surrogate(
         The trained surrogate.
 
     Raises:
+        InputError: inputs or votes are invalid.
         MismatchError: votes, inputs and base do not belong together.
-        SettingError: a setting is unknown or cannot work.
+        SettingError: a setting is unknown or invalid.
 
     Example:
         >>> import numpy as np, rrise
@@ -138,7 +140,7 @@ def train_surrogate(
 
 
 def _smoothed(base: nn.Module, inputs: ShardedInputs, votes: Any) -> tuple[Smoothing | None, str]:
-    """Return what the votes are of, where they tell, and the base's fingerprint; refuse another base."""
+    """Return the smoothing of the votes, if known, and the base's fingerprint; refuse another base."""
     smoothing = votes.smoothing if isinstance(votes, Votes) else None
     precision = None if smoothing is None else smoothing.precision
     found = identity_at(base, precision, inputs.shard(0), "base classifier")
@@ -152,9 +154,9 @@ def _smoothed(base: nn.Module, inputs: ShardedInputs, votes: Any) -> tuple[Smoot
 def _head_alone(
     network: nn.Module, head: nn.Module, pool: Pool, inputs: ShardedInputs, features: Features
 ) -> tuple[list[nn.Parameter], nn.Module, Pool | torch.Tensor]:
-    """Return the head's weights, the part of the network to train them through, and what enters that part.
+    """Return the head's weights, the part of the network to train them in, and the inputs of that part.
 
-    These are the head and its features, where the network allows it, else the network and its inputs.
+    That part is the head with its features, if the network allows it, else the network with its inputs.
     """
     network.requires_grad_(False)
     network.eval()

@@ -1,4 +1,4 @@
-"""The processes that train one network together: one alone, or those that `torchrun` started."""
+"""The processes that train one network together: a single one, or those started by `torchrun`."""
 
 import os
 from typing import Any
@@ -10,10 +10,10 @@ from rrise.errors import SettingError
 
 
 class Team:
-    """One process alone; `join` gives the team of a `torchrun` instead.
+    """A single process; `join_team` returns the team of a `torchrun` instead.
 
-    Every member computes its part of each batch; gradients are averaged, so that all take the same step
-    as one process would with the whole batch.
+    Every member computes its part of each batch. Gradients are averaged, so all members take the step that
+    one process would take with the whole batch.
     """
 
     rank = 0
@@ -21,11 +21,11 @@ class Team:
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the one that writes files and speaks."""
+        """Whether this process is the one that writes files and messages."""
         return self.rank == 0
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """Return the network with gradients that are shared."""
+        """Return the network with shared gradients."""
         return network
 
     def part(self, batch: torch.Tensor) -> torch.Tensor:
@@ -33,11 +33,11 @@ class Team:
         return batch[self.rank :: self.size]
 
     def agreed(self, answer: bool) -> bool:
-        """Return the leader's answer; every member must ask."""
+        """Return the leader's answer; every member must call this."""
         return answer
 
     def weight(self, batch: torch.Tensor) -> float:
-        """Return what a member's mean loss counts, so that the average over members is the batch's mean."""
+        """Return the weight of a member's mean loss, such that the members' average is the batch's mean."""
         return len(self.part(batch)) * self.size / len(batch)
 
 
@@ -62,7 +62,7 @@ def started_by_torchrun() -> bool:
 
 
 def join_team(device: torch.device) -> tuple[Team, torch.device]:
-    """Return the team this process belongs to, and the device it is to use."""
+    """Return the team of this process, and the device it must use."""
     if not started_by_torchrun():
         return Team(), device
     try:

@@ -15,9 +15,9 @@ from rrise.training.team import Team
 
 
 class Trainee:
-    """A network with its objective, compiled and in mixed precision as the settings say.
+    """A network with its objective, compiled and in mixed precision according to the settings.
 
-    Only full batches run compiled; the compiler would make another function for the last, smaller one.
+    Only full batches run compiled: a smaller last batch would have to be compiled separately.
     """
 
     def __init__(

@@ -14,9 +14,21 @@ from rrise.votes.smoothing import Smoothing
 class Votes(np.ndarray[Any, np.dtype[np.int64]]):
     """Class counts `[inputs, K]` as an int64 array that knows where it comes from.
 
-    `smoothing` is what the votes estimate, `stream` names the noise they were drawn with, and `digests`
-    holds one digest per input. Picking inputs (`votes[10:20]`, `votes[mask]`) keeps them; anything else gives
-    counts of unknown origin. The array is read-only; `np.array(votes)` is a plain copy.
+    Selecting inputs (`votes[10:20]`, `votes[mask]`) keeps the attributes. Any other operation gives counts of
+    unknown origin. The array is read-only; `np.array(votes)` is a plain copy.
+
+    Attributes:
+        smoothing: the smoothed classifier that the votes estimate; None if unknown.
+        stream: seed and split of the noise; votes of the same inputs and stream share noise.
+        digests: one digest per input, or None.
+
+    Example:
+        >>> import rrise, torch
+        >>> votes = rrise.collect_votes(torch.nn.Linear(2, 3), np.full((4, 2), 0.5), sigma=0.25, n=100)
+        >>> votes[:2].smoothing.sigma, votes.stream
+        (0.25, (0, 'inputs'))
+        >>> (votes / 100).sum(axis=1).tolist()
+        [1.0, 1.0, 1.0, 1.0]
     """
 
     smoothing: Smoothing | None
@@ -30,7 +42,7 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
         stream: tuple[int, str] | None = None,
         digests: list[bytes] | NDArray[np.void] | None = None,
     ) -> "Votes":
-        """Attach an origin to a copy of the counts."""
+        """Copy the counts and attach their origin."""
         votes = np.array(counts, dtype=np.int64).view(cls)
         votes.smoothing, votes.stream = smoothing, stream
         votes.digests = None if digests is None else digest_array(digests)
@@ -39,12 +51,12 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
 
     @classmethod
     def joined(cls, parts: Sequence["Votes"]) -> "Votes":
-        """Return the votes of several sets of inputs, all of one smoothed classifier, as those of one set."""
+        """Join votes of several sets of inputs; all must be of one smoothed classifier."""
         if len(parts) == 1:
             return parts[0]
         origins = [part.smoothing for part in parts if part.smoothing is not None]
         if len(origins) < len(parts):
-            raise InputError("expected votes of known origin to join; some are plain counts")
+            raise InputError("expected votes of known origin to join, got some plain counts")
         for other in origins[1:]:
             origins[0].check_same(other, "the first votes", "others to join with them")
         known = [part.digests for part in parts if part.digests is not None]
@@ -86,7 +98,7 @@ def votes_for(counts: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np
 
 
 def check_same_inputs(votes: Any, digests: list[bytes] | NDArray[np.void]) -> None:
-    """Refuse votes that are known to be of other inputs, or in another order, than these."""
+    """Refuse votes known to be of other inputs than these, or in another order."""
     known = getattr(votes, "digests", None)
     if known is None:
         return
@@ -110,7 +122,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_votes(votes: Any, inputs: int, classes: int | None = None) -> tuple[NDArray[np.int64], int]:
-    """Return the counts as a plain array and the budget n, or say what is wrong with them."""
+    """Return the counts as a plain array and the budget n; refuse invalid votes."""
     counts = np.asarray(votes)
     if counts.ndim != 2 or not np.issubdtype(counts.dtype, np.integer):
         raise InputError(

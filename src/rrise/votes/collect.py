@@ -31,21 +31,42 @@ def collect_votes(
     freezing: bool | None = None,
     on_progress: OnProgress | None = None,
 ) -> Votes:
-    """Count the answers of the base classifier to `n` noisy copies of each input, on the base's device.
+    """Count the predictions of the base classifier on `n` noisy copies of each input.
 
-    Each copy is `clip(x + e)` with `e ~ N(0, sigma^2 I)` in input space, clipped to `input_range`
-    (None: not clipped). Row i of the result is a draw from Multinomial(n, p(· | x_i, sigma)), and rows
-    are independent. Votes of the same inputs are independent if `seed` or `split` differ; otherwise the
-    smaller collection is a part of the larger one.
+    Each copy is `clip(x + e)` with `e ~ N(0, sigma^2 I)` in input space. Row i of the result is a draw from
+    Multinomial(n, p(· | x_i, sigma)), and rows are independent. Votes of the same inputs are independent if
+    `seed` or `split` differ. Otherwise the smaller collection is a part of the larger one.
 
-    `precision` converts a copy of the base first, to `bfloat16` for instance: that is another classifier,
-    and the votes say so. `batch_size`, `compiled` and `freezing` (of the weights, when compiling) are found
-    if not given; they change the speed, and the answers only where rounding decides between two classes.
+    `batch_size`, `compiled` and `freezing` are chosen automatically if not given. They affect the speed, and
+    a vote only where rounding decides between two classes.
 
-    >>> base = nn.Linear(2, 3)
-    >>> votes = collect_votes(base, np.full((4, 2), 0.5), sigma=0.25, n=100, seed=1)
-    >>> votes.shape, votes.sum(axis=1).tolist()
-    ((4, 3), [100, 100, 100, 100])
+    Args:
+        base: the base classifier; votes are computed on its device.
+        images: inputs `[inputs, ...]`, as floating-point numbers.
+        sigma: the noise level, or a `Noise`.
+        n: votes per input.
+        seed: the seed of the noise.
+        split: a name for this set of inputs; it selects the random stream together with `seed`.
+        input_range: lowest and highest value of an input. Noisy copies are clipped to it; None: no clipping.
+        precision: converts a copy of the base first, for instance to `bfloat16`. That is another classifier,
+            and the votes record it.
+        batch_size: noisy copies to a forward pass.
+        compiled: whether to compile the base classifier.
+        freezing: whether to compile its weights in as constants.
+        on_progress: called with the number of forward passes done since the last call.
+
+    Returns:
+        The votes, `[inputs, K]`.
+
+    Raises:
+        InputError: the inputs are invalid, or the base is not a classifier of single inputs.
+        SettingError: a setting is invalid, or a batch does not fit into memory.
+
+    Example:
+        >>> base = nn.Linear(2, 3)
+        >>> votes = collect_votes(base, np.full((4, 2), 0.5), sigma=0.25, n=100, seed=1)
+        >>> votes.shape, votes.sum(axis=1).tolist()
+        ((4, 3), [100, 100, 100, 100])
     """
     check_module(base, "base classifier")
     plan = VotePlan(as_noise(sigma), n, seed, split, input_range, precision)

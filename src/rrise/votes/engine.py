@@ -1,11 +1,11 @@
 """The noise-vote engine: the base classifier under Gaussian noise, many inputs to a batch.
 
-The n draws of a shard's inputs are numbered draw by draw, sample s being draw `s // inputs` of input
-`s % inputs`, and cut into batches. One function makes the noisy copies, classifies them and returns their
-classes; it is compiled where that pays. Answers stay on the device until the shard is done.
+The n draws of a shard's inputs are numbered draw by draw: sample s is draw `s // inputs` of input
+`s % inputs`. The samples are cut into batches. One function makes the noisy copies, classifies them and
+returns their classes; it is compiled if that saves time. Answers stay on the device until the shard is done.
 
 Determinism: the noise of a sample depends on the seed, the split's name, the shard with its inputs, the
-input's place in it, and the number of the draw, never on batches, workers or interruption.
+input's index in it, and the number of the draw. It never depends on batches, workers or interruptions.
 """
 
 import copy
@@ -43,12 +43,12 @@ Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.
 
 @dataclass(frozen=True)
 class Execution:
-    """How passes are computed: it decides the speed and, in the last bits of a logit, the rounding."""
+    """How passes are computed. This affects the speed, and the rounding in the last bits of a logit."""
 
     batch_size: int
     compiled: bool = False
     freezing: bool = False
-    """Compile the weights in as constants, so that they are laid out and folded once."""
+    """Compile the weights in as constants, which are then laid out and folded once."""
 
     def __post_init__(self) -> None:
         if whole_number(self.batch_size, "batch_size") < 1:
@@ -56,9 +56,9 @@ class Execution:
 
 
 class VoteEngine:
-    """A base classifier made ready to vote under a plan; `sample` holds a few of the inputs, to try it on.
+    """A base classifier ready to vote under a plan; `sample` holds a few of the inputs, to test it.
 
-    The base stays as it is; where it must be converted, a copy of it votes.
+    The base is never changed: if it must be converted, a copy of it votes.
     """
 
     def __init__(self, base: nn.Module, plan: VotePlan, sample: torch.Tensor, execution: Execution) -> None:
@@ -84,7 +84,7 @@ class VoteEngine:
 
     @property
     def compiler_options(self) -> dict[str, Any]:
-        """What `torch.compile` is told; CUDA graphs spare the launch of each kernel."""
+        """The options of `torch.compile`; CUDA graphs avoid launching each kernel separately."""
         return {"freezing": self.execution.freezing, "triton.cudagraphs": self.device.type == "cuda"}
 
     @property
@@ -106,7 +106,7 @@ class VoteEngine:
         return other
 
     def try_batch(self, sample: torch.Tensor) -> None:
-        """Compute one batch and wait for it; the answers are of no use."""
+        """Compute one batch, wait for it and discard the answers."""
         with self._computing():
             self._step(*self._arguments(ShardInputs(0, sample[:SHARD], ""))).sum().item()
 
@@ -118,10 +118,10 @@ class VoteEngine:
     def answers(
         self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Vote on shards, and yield number and answers `[inputs, n - drawn]` of each in their order.
+        """Vote on shards, and yield the number and answers `[inputs, n - drawn]` of each, in order.
 
-        On a GPU a shard is started before the one ahead of it is handed out, so that it never waits for
-        the host.
+        On a GPU, each shard is started before the previous one is yielded, so the GPU never waits for the
+        host.
         """
         started: deque[_Shard] = deque()
         for shard in shards:
@@ -135,9 +135,9 @@ class VoteEngine:
     def chosen_answers(
         self, shard: ShardInputs, draw: NDArray[np.int64], owner: NDArray[np.int64]
     ) -> Answers:
-        """Vote on some noisy copies of a shard's inputs: number `draw[i]` of input `owner[i]`, eagerly.
+        """Vote on some noisy copies of a shard's inputs, in eager mode: draw `draw[i]` of input `owner[i]`.
 
-        These are the answers that the whole shard has there.
+        A vote on the whole shard gives the same answers for these copies.
         """
         held, key, *_ = self._arguments(shard)
         pairs = [torch.from_numpy(numbers).to(self.device) for numbers in (draw, owner)]
@@ -148,14 +148,14 @@ class VoteEngine:
 
     @contextmanager
     def _voting(self) -> Iterator[None]:
-        """Compute, and say what to do where the memory is too small for a batch."""
+        """Compute; if a batch does not fit into memory, say what to do."""
         try:
             with self._computing():
                 yield
         except torch.OutOfMemoryError as error:
             raise SettingError(
                 f"a batch of {self.execution.batch_size} noisy inputs does not fit into the memory of "
-                f"{self.device}: give a smaller batch size"
+                f"{self.device}: use a smaller batch size"
             ) from error
 
     def _start(self, shard: ShardInputs, on_progress: OnProgress | None) -> "_Shard":
@@ -176,9 +176,9 @@ class VoteEngine:
         return shard.index, self._checked(shard.fetch().reshape(-1, shard.inputs).T, owner)
 
     def _checked(self, answers: NDArray[Any], owner: NDArray[np.int64]) -> Answers:
-        """Return answers, a row or an item for each `owner`; NaN is an error that names the input."""
+        """Return the answers, one row or item per `owner`; NaN is an error that names the input."""
         if answers.min() < _NAN or answers.max() >= self.classes:
-            raise WorkerError(f"{self.device} returned answers that are no classes: it cannot be trusted")
+            raise WorkerError(f"{self.device} returned answers that are not classes: it cannot be trusted")
         broken = (answers == _NAN).reshape(len(answers), -1).any(axis=1)
         if broken.any():
             index = owner[broken.argmax()]
@@ -186,7 +186,7 @@ class VoteEngine:
         return np.ascontiguousarray(answers, dtype=np.min_scalar_type(self.classes - 1))
 
     def _arguments(self, shard: ShardInputs) -> tuple[torch.Tensor, ...]:
-        """Return a step's arguments: a shard's inputs, filled up; key; number of inputs; first sample."""
+        """Return a step's arguments: the shard's inputs, padded; key; number of inputs; first sample."""
         inputs, shape, pinned = len(shard.inputs), (SHARD, *self.shape), self.device.type == "cuda"
         padded = torch.zeros(shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
         padded[:inputs] = shard.inputs
@@ -197,14 +197,14 @@ class VoteEngine:
     def _noisy(
         self, inputs: torch.Tensor, key: torch.Tensor, count: torch.Tensor, start: torch.Tensor
     ) -> torch.Tensor:
-        """Return the batch of noisy copies that begins at sample `start`."""
+        """Return the batch of noisy copies that starts at sample `start`."""
         sample = torch.arange(self.execution.batch_size, device=inputs.device) + start
         return self._copies(inputs, key, sample // count, sample % count)
 
     def _copies(
         self, inputs: torch.Tensor, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
     ) -> torch.Tensor:
-        """Return noisy copies: number `draw[i]` of input `owner[i]`, as the module takes them."""
+        """Return noisy copies, ready for the module: draw `draw[i]` of input `owner[i]`."""
         noise = self.plan.noise.sample(key, draw, owner, math.prod(self.shape))
         noisy = inputs[owner] + noise.view(-1, *self.shape)
         if self.plan.input_range is not None:
@@ -222,7 +222,7 @@ class VoteEngine:
         return self._classes_of(logits_of(self.module, noisy, "base classifier", copy=False))
 
     def _compile(self, sample: torch.Tensor) -> Step | None:
-        """Return the compiled function of one batch, or warn and return None where it cannot be trusted."""
+        """Return the compiled function of one batch; if it cannot be trusted, warn and return None."""
         arguments = self._arguments(ShardInputs(0, sample[:SHARD], ""))
         self._eager(*arguments)
         module = uncompiled(self.module)
@@ -245,16 +245,16 @@ class VoteEngine:
         if reason is None:
             return compiled
         warnings.warn(
-            f"the base classifier does not compile ({reason}): its votes are collected in eager mode, slower",
+            f"the base classifier does not compile ({reason}): votes are collected in eager mode, slower",
             RuntimeWarning,
             stacklevel=2,
         )
         return None
 
     def _wrong_answers(self, compiled: Step, arguments: tuple[torch.Tensor, ...]) -> int:
-        """Count what a compiled function gets clearly wrong.
+        """Count the answers of a compiled function that are clearly wrong.
 
-        CUDA graphs take two calls to be recorded; from the third on they are played back.
+        A CUDA graph is recorded during the first two calls and replayed from the third on.
         """
         wrong = 0
         for _ in range(3 if self.device.type == "cuda" else 1):
@@ -264,16 +264,16 @@ class VoteEngine:
         return wrong
 
     def _classes_of(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the class of each noisy copy: the lowest among equals; `_NAN` where a logit is NaN."""
+        """Return the class of each noisy copy: the lowest on ties; `_NAN` where a logit is NaN."""
         if logits.shape[1] != self.classes:
             raise InputError(
-                f"the base classifier returned {logits.shape[1]} logits after {self.classes} before"
+                f"expected {self.classes} logits from the base classifier, as before; got {logits.shape[1]}"
             )
         return torch.where(torch.isnan(logits).any(dim=1), _NAN, logits.argmax(dim=1))
 
 
 class _Shard:
-    """Answers on their way from the device."""
+    """Answers in transfer from the device."""
 
     def __init__(self, index: int, inputs: int, answers: torch.Tensor) -> None:
         self.index, self.inputs = index, inputs
@@ -291,7 +291,7 @@ class _Shard:
 
 
 def _clearly_wrong(answers: torch.Tensor, logits: torch.Tensor) -> int:
-    """Count the answers that are not the top class of these logits, nor one that rounding could make it."""
+    """Count the answers that are not the top class of these logits, even allowing for rounding."""
     given = logits.gather(1, answers.long().clamp(min=0)[:, None])[:, 0]
     slack = (1e-3 if logits.dtype in (torch.float32, torch.float64) else 0.05) * logits.abs().amax(dim=1)
     broken = torch.isnan(logits).any(dim=1)

@@ -1,4 +1,4 @@
-"""Inputs dealt into shards: one shard at a time is converted and checked, the rest stays as it came."""
+"""Inputs divided into shards; one shard at a time is converted and checked."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from rrise.votes.plan import SHARD
 
 @dataclass(frozen=True, eq=False)
 class ShardInputs:
-    """A shard to vote on: its number, its inputs, their fingerprint, and how many draws it has already."""
+    """A shard to vote on: its number, its inputs, their fingerprint, and the number of draws so far."""
 
     index: int
     inputs: torch.Tensor
@@ -24,10 +24,11 @@ class ShardInputs:
 
 
 class ShardedInputs:
-    """Inputs in shards of `SHARD`, in their order.
+    """Inputs in shards of `SHARD`, in order.
 
-    Takes an array, a tensor, or anything with `len()` whose slices are one, such as a memory-mapped file: a
-    shard is read when it is needed. Making it reads every input once, to check it and to take its digest.
+    Accepts an array, a tensor, or anything with `len()` whose slices are arrays or tensors, such as a
+    memory-mapped file. A shard is read when it is needed. The constructor reads every input once, to check
+    it and to compute its digest.
     """
 
     def __init__(self, images: Any, input_range: InputRange) -> None:
@@ -55,13 +56,13 @@ class ShardedInputs:
         return self._read(index * SHARD, (index + 1) * SHARD)
 
     def numbered(self, indices: Iterable[int] | None = None) -> Iterator[ShardInputs]:
-        """Yield shards, all or those asked for."""
+        """Yield all shards, or those requested."""
         for index in range(self.shards) if indices is None else indices:
             shard = self.shard(index)
             if input_digests(shard) != self.shard_digests(index):
                 raise InputError(
-                    f"some of the inputs from {index * SHARD} on are not what they were when they were first "
-                    f"read: votes are of inputs that stay the same"
+                    f"some of the inputs from {index * SHARD} on have changed since they were first read: do "
+                    f"not change inputs while votes are collected"
                 )
             yield ShardInputs(index, shard, self.content(index))
 
@@ -75,7 +76,7 @@ class ShardedInputs:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of all inputs in their order."""
+        """The fingerprint of all inputs, in order."""
         return self._fingerprint(self.digests)
 
     def _fingerprint(self, digests: list[bytes]) -> str:

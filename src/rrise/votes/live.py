@@ -1,4 +1,4 @@
-"""Votes that are drawn from the base classifier as they are asked for."""
+"""Votes drawn from the base classifier on demand."""
 
 from typing import Any
 
@@ -15,10 +15,32 @@ from rrise.votes.tuning import choose_execution
 
 
 class LiveVotes(VoteSequence):
-    """The votes that a plan names, each drawn when it is first asked for, and kept.
+    """The votes of a plan, drawn from the base classifier on demand and kept.
 
-    Vote number j of an input is the one that `collect_votes` or a `VoteStore` has for the same plan and
-    inputs. A plan for fewer votes names the first of them. `drawn` counts the forward passes so far.
+    Vote number j of an input is the same as in `collect_votes` or a `VoteStore` with the same plan and
+    inputs. A plan for fewer votes gives the first of them.
+
+    Args:
+        base: the base classifier; votes are computed on its device.
+        images: inputs `[inputs, ...]`.
+        plan: the noise, the number of votes and the random stream.
+        batch_size: noisy copies to a forward pass; chosen automatically if not given.
+
+    Attributes:
+        drawn: the number of forward passes so far.
+        length: votes per input, `plan.n`.
+        classes: the number of classes K.
+        smoothing: the smoothed classifier that the votes estimate.
+
+    Raises:
+        InputError: the inputs are invalid, or the base is not a classifier of single inputs.
+
+    Example:
+        >>> import rrise
+        >>> plan = rrise.VotePlan(0.25, n=1000, seed=0)
+        >>> votes = LiveVotes(nn.Linear(2, 3), np.full((4, 2), 0.5), plan)
+        >>> votes.counts(0, 100, rows=[1, 3]).sum(axis=1).tolist(), votes.drawn
+        ([100, 100], 200)
     """
 
     def __init__(
@@ -53,7 +75,7 @@ class LiveVotes(VoteSequence):
     def _draw(
         self, index: int, owners: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
     ) -> None:
-        """Draw what is not known yet of these votes of a shard, in the order of the draws."""
+        """Draw those of a shard's votes that are not known yet, in the order of the draws."""
         low, high = int(start.min()), int(stop.max())
         part = slice(index * SHARD, (index + 1) * SHARD), slice(low, high)
         answers, known = self._answers[part], self._known[part]

@@ -1,4 +1,4 @@
-"""What a vote store is of, as its `manifest.json` says it."""
+"""The manifest of a vote store: which classifier, noise and inputs its votes are of."""
 
 import platform
 import warnings
@@ -25,25 +25,25 @@ class FoundManifest:
     versions: dict[str, str]
 
     def warn_of_other_versions(self, where: str) -> None:
-        """Warn if a store that goes on was begun with other versions than these."""
+        """Warn if the store was started with other versions than these."""
         here = _versions()
         then = {name: value for name, value in self.versions.items() if here.get(name) != value}
         if then:
             now = {name: here.get(name) for name in then}
             warnings.warn(
-                f"the votes in {where} were begun with other versions ({then}) than these ({now}): rounding "
-                f"may differ between shards",
+                f"the votes in {where} were started with other versions ({then}) than these ({now}): "
+                f"rounding may differ between shards",
                 stacklevel=3,
             )
 
 
 def write_manifest(storage: Storage, manifest: Json, versions: dict[str, str] | None = None) -> None:
-    """Write the manifest of a new store, or of one that goes on and was begun with these `versions`."""
+    """Write the manifest of a new store, or of a resumed one that was started with these `versions`."""
     storage.write(MANIFEST, signed_json_bytes({"manifest": manifest, "versions": versions or _versions()}))
 
 
 def read_manifest(storage: Storage) -> FoundManifest | None:
-    """Read a store's manifest, or return None where there is none."""
+    """Read a store's manifest; return None if there is none."""
     content = storage.read(MANIFEST)
     if content is None:
         return None
@@ -51,13 +51,14 @@ def read_manifest(storage: Storage) -> FoundManifest | None:
     manifest = found.get("manifest", found)
     if manifest.get("format") != FORMAT:
         raise FolderError(
-            f"the votes in {storage} have format {manifest.get('format')!r}, and this version reads {FORMAT}"
+            f"expected votes of format {FORMAT} in {storage}, got format {manifest.get('format')!r}: "
+            f"another version of rrise wrote them"
         )
     return FoundManifest(manifest, found["versions"])
 
 
 def differences(found: Json, wanted: Json) -> Json:
-    """Return the fields in which a manifest differs from the one wanted, with what it has there.
+    """Return the fields in which a manifest differs from the one wanted, with the values found.
 
     >>> differences({"n": 100, "seed": 1, "smoothing": {"sigma": 0.5}}, {"n": 200, "seed": 1})
     {'n': 100}
@@ -67,9 +68,9 @@ def differences(found: Json, wanted: Json) -> Json:
 
 
 def check_manifest(found: Json, wanted: Json, where: str, *, part: bool) -> None:
-    """Refuse a store collected for something else, naming the field that matters most.
+    """Refuse a store collected for something else, and name the field that matters most.
 
-    Fewer votes than wanted are the beginning; more are refused unless a `part` of them will do.
+    A store with fewer votes than wanted can be continued. One with more is refused unless `part` is set.
     """
     different = differences(found, wanted)
     if not different or (different.keys() == {"n"} and (part or found["n"] < wanted["n"])):

@@ -1,7 +1,7 @@
 """Noise distributions: how noise is drawn, and which radius a bound proves under it.
 
-Another distribution is one class here: its name, its norm, `sample` and `radius`. Whoever votes, certifies or
-exports asks the noise that travels in `Smoothing`.
+To add a distribution, add one class here with its name, its norm, `sample` and `radius`. Voting, certifying
+and exporting all use the noise in `Smoothing`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,10 +20,10 @@ from rrise.votes.philox import standard_normal
 
 
 class Noise(ABC):
-    """A distribution of noise, added to each value of an input independently."""
+    """A noise distribution; noise is added to each value of an input independently."""
 
     name: ClassVar[str]
-    """How files and messages call it."""
+    """Its name in files and messages."""
     norm: ClassVar[str]
     """The norm in which radii are measured, such as `L2`."""
     sigma: float
@@ -33,12 +33,12 @@ class Noise(ABC):
     def sample(self, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
         """Return noise `[samples, size]` in float32.
 
-        Row i depends on the key, `draw[i]` and `owner[i]` alone: the same three give the same row.
+        Row i depends only on the key, `draw[i]` and `owner[i]`: the same three give the same row.
         """
 
     @abstractmethod
     def radius(self, bound: ArrayLike) -> NDArray[np.float64]:
-        """Return the radius that a lower bound on the smoothed probability proves; 0 up to 1/2."""
+        """Return the radius that a lower bound on the smoothed probability proves; 0 for bounds up to 1/2."""
 
     @abstractmethod
     def radius_in_sigma(self, bound: ArrayLike) -> NDArray[np.float64]:
@@ -46,20 +46,27 @@ class Noise(ABC):
 
     @abstractmethod
     def bound(self, radius_in_sigma: ArrayLike) -> NDArray[np.float64]:
-        """Return the bound that proves a radius, which is given in units of sigma."""
+        """Return the bound that proves a radius given in units of sigma."""
 
     def to_json(self) -> Json:
-        """Return what tells this noise from others; Gaussian noise is its `sigma` alone."""
+        """Return what identifies this noise; for Gaussian noise, `sigma` alone."""
         own = asdict(self)  # type: ignore[call-overload]
         return {"noise": self.name, **own}
 
 
 @dataclass(frozen=True)
 class Gaussian(Noise):
-    """Normal noise of standard deviation `sigma` (Cohen et al., 2019); radii are L2.
+    """Gaussian noise of standard deviation `sigma` (Cohen et al., 2019); radii are L2.
 
-    >>> Gaussian(0.25).radius([0.5, 0.9]).round(4).tolist()
-    [0.0, 0.3204]
+    Attributes:
+        sigma: the standard deviation of each value, positive.
+
+    Raises:
+        SettingError: `sigma` is not a positive finite number.
+
+    Example:
+        >>> Gaussian(0.25).radius([0.5, 0.9]).round(4).tolist()
+        [0.0, 0.3204]
     """
 
     sigma: float
@@ -70,7 +77,7 @@ class Gaussian(Noise):
         object.__setattr__(self, "sigma", check_sigma(self.sigma))
 
     def sample(self, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
-        """Return normal numbers times `sigma`."""
+        """Return standard normal numbers times `sigma`."""
         return self.sigma * standard_normal(key, draw, owner, size)
 
     def radius(self, bound: ArrayLike) -> NDArray[np.float64]:
@@ -86,21 +93,21 @@ class Gaussian(Noise):
         return np.asarray(special.ndtr(np.asarray(radius_in_sigma, dtype=np.float64)))
 
     def to_json(self) -> Json:
-        """Return `sigma` alone, as files have always said it."""
+        """Return `sigma` alone, as in all earlier files."""
         return {"sigma": self.sigma}
 
 
 NOISES: dict[str, type[Noise]] = {Gaussian.name: Gaussian}
-"""Distributions by name; files name theirs, and Gaussian where they name none."""
+"""Distributions by name. A file that names none means Gaussian."""
 
 
 def as_noise(value: "float | Noise") -> Noise:
-    """Return a noise as it is, and a number as Gaussian noise of that level."""
+    """Return the noise; a number means Gaussian noise of that level."""
     return value if isinstance(value, Noise) else Gaussian(value)
 
 
 def noise_from_json(value: Json) -> Noise:
-    """Read what `to_json` wrote, out of an object that may say more."""
+    """Read what `to_json` wrote; the object may have other fields too."""
     name = value.get("noise", Gaussian.name)
     if name not in NOISES:
         raise FolderError(f"expected noise out of {', '.join(NOISES)}; got {name!r}")

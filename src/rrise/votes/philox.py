@@ -1,10 +1,10 @@
-"""Random numbers as a function of their place.
+"""Counter-based random numbers: each number is a function of its position.
 
 There is no state: any part of them can be drawn anywhere, in any order.
 
 Philox4x32-10 (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*, SC 2011) turns a 64-bit key and a
-128-bit counter into four 32-bit words; Box–Muller turns each pair of words into two normal numbers. It is
-written in torch operators, so that it runs on every device, and inside a compiled function.
+128-bit counter into four 32-bit words. Box–Muller turns each pair of words into two normal numbers. The code
+uses torch operators only, so it runs on every device and inside compiled functions.
 """
 
 import math
@@ -36,8 +36,8 @@ def philox(counter: Words, key: torch.Tensor) -> Words:
 def _product(word: torch.Tensor, multiplier: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the high and the low word of a 64-bit product.
 
-    On the CPU it is put together from halves: a product that overflows int64 is undefined in the C++ that a
-    compiler makes of it, and does come out wrong there. On a GPU it wraps around, as it should.
+    On the CPU it is assembled from halves: compiled to C++, a product that overflows int64 is undefined, and
+    does come out wrong. On a GPU it wraps around, as it should.
     """
     if word.device.type == "cuda":
         product = word * multiplier
@@ -49,8 +49,8 @@ def _product(word: torch.Tensor, multiplier: int) -> tuple[torch.Tensor, torch.T
 def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
     """Return `[samples, size]` independent N(0, 1) numbers in float32.
 
-    Row i depends on the key (two 32-bit words), `draw[i]` and `owner[i]` alone: the same three give the same
-    row. The numbers reach 6.7 standard deviations; beyond lies a share of 2e-11.
+    Row i depends only on the key (two 32-bit words), `draw[i]` and `owner[i]`: the same three give the same
+    row. The numbers reach 6.7 standard deviations; a share of 2e-11 of the distribution lies beyond.
     """
     if key.device.type == "cuda" and torch.compiler.is_compiling():
         return _number_by_number(key, draw, owner, size)
@@ -58,7 +58,7 @@ def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, 
 
 
 def _four_by_four(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
-    """Draw the words of four numbers at once, and lay the four kinds of numbers side by side."""
+    """Draw the words of four numbers at once, and concatenate the four kinds of numbers."""
     quads = torch.arange((size + 3) // 4, device=key.device)[None, :]
     words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
     numbers = [number for pair in (words[:2], words[2:]) for number in _box_muller(*pair)]
@@ -66,10 +66,10 @@ def _four_by_four(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, si
 
 
 def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
-    """Return the same numbers, each drawn by itself.
+    """Return the same numbers, each drawn separately.
 
-    A compiler for GPUs makes one expression per number of the whole, and would draw all words of a
-    concatenation for each of its four parts: four times this work.
+    The GPU compiler makes one expression per output number. For a concatenation it would draw all words for
+    each of the four parts: four times the work.
     """
     place = torch.arange(size, device=key.device)[None, :]
     quarter = (size + 3) // 4
@@ -80,7 +80,7 @@ def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
 
 
 def key_of(seed: int, device: torch.device) -> torch.Tensor:
-    """Return a seed of up to 64 bits as the key's two words; a GPU need not be waited for."""
+    """Return a seed of up to 64 bits as the key's two words, without waiting for a GPU."""
     words = (seed & _WORD, (seed >> 32) & _WORD)
     return torch.stack([torch.full((), word, dtype=torch.int64, device=device) for word in words])
 

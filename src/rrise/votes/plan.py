@@ -1,4 +1,4 @@
-"""What to vote on: the noise, how much of it, and where it comes from."""
+"""The plan of a collection of votes: noise, number of votes and random stream."""
 
 import operator
 from dataclasses import dataclass
@@ -15,15 +15,27 @@ from rrise.votes.noise import Noise, as_noise
 from rrise.votes.smoothing import Smoothing
 
 SHARD = 64
-"""Inputs to a shard: the unit that is computed, stored and resumed."""
+"""Inputs per shard. A shard is the unit that is computed, stored and resumed."""
 
 
 @dataclass(frozen=True)
 class VotePlan:
-    """`n` draws of noise per input, from the random streams that `seed` and `split` name.
+    """`n` draws of noise per input, from the random streams that `seed` and `split` select.
 
-    `noise` may be a number, the level of Gaussian noise. `precision` is what the base classifier computes in;
-    None leaves it as it is.
+    Attributes:
+        noise: the noise; a number means Gaussian noise of that level.
+        n: votes per input.
+        seed: the seed of the noise.
+        split: a name for the set of inputs; it selects the random stream together with `seed`.
+        input_range: noisy inputs are clipped to it; None: no clipping.
+        precision: the precision in which the base classifier computes; None keeps its own.
+
+    Raises:
+        SettingError: a field is invalid.
+
+    Example:
+        >>> VotePlan(0.25, n=1000, seed=0).noise
+        Gaussian(sigma=0.25)
     """
 
     noise: Noise
@@ -46,7 +58,7 @@ class VotePlan:
 
     @property
     def stream(self) -> tuple[int, str]:
-        """What names the random stream: votes of the same inputs with the same stream share noise."""
+        """The name of the random stream: votes of the same inputs and stream share noise."""
         return self.seed, self.split
 
     def shard_seed(self, shard: int, content: str) -> int:
@@ -54,13 +66,13 @@ class VotePlan:
         return derive_seed(self.seed, "votes", self.split, shard, content)
 
     def smoothing(self, base: nn.Module, inputs: torch.Tensor) -> Smoothing:
-        """Return the smoothed classifier these votes estimate; the inputs are to call it once."""
+        """Return the smoothed classifier that these votes estimate; the base is called once on the inputs."""
         identity = identity_at(base, self.precision, inputs, "base classifier")
         return Smoothing(identity, self.noise, self.input_range, self.precision or precision_name(base))
 
 
 def whole_number(value: int, name: str) -> int:
-    """Return a setting as an int; 10.5 and "10" are refused."""
+    """Return a setting as an int; refuse 10.5 and "10"."""
     try:
         return operator.index(value)
     except TypeError:

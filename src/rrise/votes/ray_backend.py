@@ -1,7 +1,7 @@
-"""Votes by the workers of a Ray cluster, each with the base classifier ready; an extra (`rrise[ray]`).
+"""Votes computed by the workers of a Ray cluster (extra `rrise[ray]`); each holds the base classifier.
 
-Workers compute and the calling process writes the store, so that workers need no access to it. A worker
-that dies is started again by Ray and its shard done again; noise depends on the shard, not on who does it.
+Workers compute and the calling process writes the store, so workers need no access to it. Ray restarts a
+worker that dies, and its shard is computed again. Noise depends on the shard, not on the worker.
 """
 
 import os
@@ -25,14 +25,14 @@ from rrise.votes.store import VoteStore
 from rrise.votes.tuning import choose_execution
 
 _AHEAD = 2
-"""Shards in flight to each worker, so that it never waits for the next one."""
+"""Shards in flight to each worker, so it never waits for the next one."""
 _RETRIES = 3
-"""How often a shard is tried again after its worker died."""
+"""How often a shard is retried after its worker died."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which Ray cluster to use, and how much of it; without an address one is started on this machine."""
+    """Which Ray cluster to use, and how much of it; without an address, a local one is started."""
 
     address: str | None = None
     workers: int | None = None
@@ -43,7 +43,7 @@ class Cluster:
         if self.workers is not None and self.workers < 1:
             raise SettingError(f"expected at least 1 worker, got {self.workers}")
         if self.gpus_per_worker < 0 or self.cpus_per_worker < 0:
-            raise SettingError("expected a share of GPUs and CPUs per worker of at least 0")
+            raise SettingError("expected gpus_per_worker and cpus_per_worker of at least 0")
 
     @property
     def device(self) -> str:
@@ -53,14 +53,14 @@ class Cluster:
 
 @contextmanager
 def ray_backend(store: VoteStore, cluster: Cluster, **wishes: Any) -> Iterator["RayBackend"]:
-    """Connect to the cluster and give the back end for `store.collect(backend=…)`.
+    """Connect to the cluster and yield the back end for `store.collect(backend=…)`.
 
-    `wishes` (batch_size, compiled, freezing) say how to compute, as for `store.execution`.
+    `wishes` (batch_size, compiled, freezing) set how to compute, as in `store.execution`.
     """
     if cluster.device != store.manifest["device"]:
         raise MismatchError(
-            f"the store is of votes taken on {store.manifest['device']}, and these workers compute on "
-            f"{cluster.device}: make the store with device={cluster.device!r}"
+            f"the store expects votes from {store.manifest['device']}, but these workers compute on "
+            f"{cluster.device}: create the store with device={cluster.device!r}"
         )
     store.prepare()
     ray = _ray()
@@ -75,7 +75,7 @@ def ray_backend(store: VoteStore, cluster: Cluster, **wishes: Any) -> Iterator["
 
 
 class RayBackend:
-    """Ray actors that vote on shards; made by `ray_backend`."""
+    """Ray actors that vote on shards; created by `ray_backend`."""
 
     def __init__(self, store: VoteStore, cluster: Cluster, wishes: dict[str, Any]) -> None:
         self.smoothing = store.plan.smoothing(store.base, store.sample)
@@ -96,7 +96,7 @@ class RayBackend:
         self.plan, self.device_type = store.plan, cluster.device
         if execution.compiled and not self._get(self._actors[0].state.remote())["compiled"]:
             warnings.warn(
-                "the base classifier does not compile on the workers: its votes are collected in eager mode",
+                "the base classifier does not compile on the workers: votes are collected in eager mode",
                 RuntimeWarning,
                 stacklevel=5,
             )
@@ -104,7 +104,7 @@ class RayBackend:
     def answers(
         self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Yield the answers of shards in the order in which workers finish them."""
+        """Yield the answers of shards as workers finish them."""
         waiting = iter(shards)
         free = deque(self._actors * _AHEAD)
         busy: dict[Any, Any] = {}
@@ -122,7 +122,7 @@ class RayBackend:
                 yield index, answers
 
     def _get(self, reference: Any) -> Any:
-        """Return a result; what went wrong in a worker is raised here as what it was."""
+        """Return a result; re-raise a worker's error here."""
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
@@ -132,13 +132,13 @@ class RayBackend:
         except self._ray.exceptions.RayError as error:
             reason = " ".join(str(error).split())
             raise WorkerError(
-                f"workers died more than {_RETRIES} times ({reason}); finished shards are kept, and the same "
-                f"command goes on there"
+                f"workers died more than {_RETRIES} times ({reason}); finished shards are kept: run the same "
+                f"command again to resume"
             ) from error
 
 
 class _Worker:
-    """The engine in a process of its own."""
+    """The engine in its own process."""
 
     def __init__(
         self, base: nn.Module, plan: VotePlan, sample: torch.Tensor, device: str, execution: Execution
@@ -157,14 +157,14 @@ def _choose(base: nn.Module, plan: VotePlan, sample: torch.Tensor, device: str, 
 
 
 def _workers(resources: dict[str, float], cluster: Cluster) -> int:
-    """Return how many workers fit into the cluster, or as many as asked for."""
+    """Return how many workers to start: those requested, at most those that fit into the cluster."""
     shares = {"GPU": cluster.gpus_per_worker, "CPU": cluster.cpus_per_worker}
     fitting = min((resources.get(kind, 0) // share for kind, share in shares.items() if share), default=1)
     if fitting < 1:
         has = ", ".join(f"{resources.get(kind, 0):g} {kind}s" for kind in shares)
-        raise SettingError(f"no worker of {shares} fits into this cluster, which has {has}")
+        raise SettingError(f"no worker fits into this cluster: each needs {shares}, the cluster has {has}")
     if cluster.workers is not None and cluster.workers > fitting:
-        warnings.warn(f"{cluster.workers} workers were asked for, and {fitting:g} fit", stacklevel=5)
+        warnings.warn(f"{cluster.workers} workers were requested, but only {fitting:g} fit", stacklevel=5)
     return int(fitting) if cluster.workers is None else min(cluster.workers, int(fitting))
 
 

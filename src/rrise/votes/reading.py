@@ -1,4 +1,4 @@
-"""Reading votes that were collected before, counted or one by one."""
+"""Reading collected votes, as counts or one by one."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,9 +20,27 @@ Location = str | os.PathLike[str]
 
 
 def read_votes(location: Location, n: int | None = None) -> Votes:
-    """Read a finished collection; `n` reads the first so many votes of every input, without another pass.
+    """Read a finished collection as class counts.
 
-    These are the votes that a collection for that `n` would have given.
+    Args:
+        location: the folder or URL of the collection.
+        n: reads only the first `n` votes of every input. They are the votes that a collection for that `n`
+            would have given.
+
+    Returns:
+        The votes, `[inputs, K]`.
+
+    Raises:
+        FolderError: there are no votes, or they are incomplete or damaged.
+        SettingError: `n` is larger than the collection.
+
+    Example:
+        >>> import rrise, tempfile, torch
+        >>> base, inputs = torch.nn.Linear(2, 3), np.full((4, 2), 0.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = rrise.VoteStore(folder, base, inputs, rrise.VotePlan(0.25, n=100, seed=0)).collect()
+        ...     read_votes(folder, n=50).sum(axis=1).tolist()
+        [50, 50, 50, 50]
     """
     found = _Collection(location, n)
     part = found.n < found.manifest["n"]
@@ -31,9 +49,28 @@ def read_votes(location: Location, n: int | None = None) -> Votes:
 
 
 def read_sequence(location: Location, n: int | None = None) -> StoredVotes:
-    """Read a finished collection vote by vote, in the order of the draws; `n` reads the first so many.
+    """Read a finished collection vote by vote, in the order of the draws.
 
     It takes one or two bytes of memory per vote.
+
+    Args:
+        location: the folder or URL of the collection.
+        n: reads only the first `n` votes of every input.
+
+    Returns:
+        The votes in order; early-stopping and input-specific methods take them.
+
+    Raises:
+        FolderError: there are no votes, or they are incomplete or damaged.
+        SettingError: `n` is larger than the collection.
+
+    Example:
+        >>> import rrise, tempfile, torch
+        >>> base, inputs = torch.nn.Linear(2, 3), np.full((4, 2), 0.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = rrise.VoteStore(folder, base, inputs, rrise.VotePlan(0.25, n=100, seed=0)).collect()
+        ...     read_sequence(folder).counts(10, 30).sum(axis=1).tolist()
+        [20, 20, 20, 20]
     """
     found = _Collection(location, n)
     digests, answers, classes, row = [], np.zeros((0, found.n), dtype=np.uint8), 0, 0
@@ -49,7 +86,7 @@ def read_sequence(location: Location, n: int | None = None) -> StoredVotes:
 
 
 class _Collection:
-    """A collection that is finished as far as its first `n` votes: what its manifest says, and its shards."""
+    """The manifest and shards of a collection whose first `n` votes are complete."""
 
     def __init__(self, location: Location, n: int | None) -> None:
         self.storage = storage_at(location)
@@ -67,7 +104,7 @@ class _Collection:
         self.stream: tuple[int, str] = (manifest["seed"], manifest["split"])
 
     def shards(self, take: Callable[[Shard], Shard], *, answers: bool) -> Iterator[Shard]:
-        """Read all shards in threads, and yield what is taken of them in their order."""
+        """Read all shards in threads, and yield `take` of each, in order."""
         with ThreadPoolExecutor() as threads:
             indices = range(-(-self.inputs // self.manifest["shard"]))
             yield from threads.map(lambda index: take(self._shard(index, answers)), indices)
@@ -83,14 +120,14 @@ class _Collection:
             )
         if shard.draws < self.n:
             raise FolderError(
-                f"the votes in {self.storage} are incomplete: {place.name} has {shard.draws} of {self.n} for "
-                f"each input; collect the rest, or read the first with n={shard.draws}"
+                f"the votes in {self.storage} are incomplete: {place.name} has {shard.draws} of {self.n} "
+                f"votes per input; collect the rest, or read the first ones with n={shard.draws}"
             )
         return shard
 
 
 def first_votes(shard: Shard, n: int) -> Shard:
-    """Return a shard with its first `n` votes counted and without its answers."""
+    """Return a shard with the counts of its first `n` votes, without its answers."""
     if shard.draws == n:
         return replace(shard, answers=None)
     assert shard.answers is not None
@@ -98,7 +135,7 @@ def first_votes(shard: Shard, n: int) -> Shard:
 
 
 def read_place(storage: Storage, place: Place, *, answers: bool) -> Shard | None:
-    """Read one shard, or return None where it is missing or damaged."""
+    """Read one shard; return None if it is missing or damaged."""
     file = storage.open(place.name)
     if file is None:
         return None
@@ -107,6 +144,6 @@ def read_place(storage: Storage, place: Place, *, answers: bool) -> Shard | None
 
 
 def counted(shards: list[Shard], smoothing: Smoothing, stream: tuple[int, str]) -> Votes:
-    """Put the counts of shards together."""
+    """Concatenate the counts of shards."""
     counts = np.concatenate([shard.counts for shard in shards])
     return Votes(counts, smoothing, stream, np.concatenate([shard.digests for shard in shards]))

@@ -1,4 +1,4 @@
-"""Votes in the order in which they were drawn: what methods that stop early, or look first, work on."""
+"""Votes in the order of their draws, for methods that stop early or choose a budget per input."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -11,13 +11,13 @@ from rrise.votes.array import Votes, count_answers, votes_for
 from rrise.votes.smoothing import Smoothing
 
 _CHUNK = 1 << 18
-"""Answers to count at a time."""
+"""How many answers are counted at a time."""
 
 
 class VoteSequence(ABC):
-    """The votes of inputs, vote by vote; they are stored, or drawn as they are asked for.
+    """The votes of inputs, vote by vote, stored or drawn on demand.
 
-    Vote number j of an input is the same whenever and in whatever part it is asked for.
+    Vote number j of an input is always the same, whenever and in whatever range it is requested.
     """
 
     smoothing: Smoothing
@@ -25,11 +25,11 @@ class VoteSequence(ABC):
     digests: NDArray[np.void] | None
     classes: int
     length: int
-    """How many votes each input has."""
+    """Votes per input."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
 
     @abstractmethod
     def _count(
@@ -38,9 +38,9 @@ class VoteSequence(ABC):
         """Count votes `start` to `stop - 1` of these inputs, `[rows, classes]`; all are in range."""
 
     def counts(self, start: ArrayLike, stop: ArrayLike, rows: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return how often each class is among votes `start` to `stop - 1`, `[rows, classes]`.
+        """Return the class counts of votes `start` to `stop - 1`, `[rows, classes]`.
 
-        `rows` are the inputs to count for, all by default; `start` and `stop` are one number or one each.
+        `rows` are the inputs to count, all by default. `start` and `stop` are one number, or one per row.
         """
         chosen, first, last = self._ranges(start, stop, rows)
         if chosen.size == 0:
@@ -56,7 +56,7 @@ class VoteSequence(ABC):
     def _ranges(
         self, start: ArrayLike, stop: ArrayLike, rows: ArrayLike | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the inputs to count for with the first vote of each and the end, or say what is wrong."""
+        """Return the rows, and the start and stop of each; refuse what is out of range."""
         chosen = np.arange(len(self)) if rows is None else self._checked(rows)
         first, last = (
             np.ascontiguousarray(np.broadcast_to(np.asarray(end, dtype=np.int64), chosen.shape))
@@ -64,7 +64,7 @@ class VoteSequence(ABC):
         )
         if chosen.size and (first.min() < 0 or last.max() > self.length or np.any(first > last)):
             raise InputError(
-                f"expected votes from 0 to {self.length}, which each input has; got {first.min()} to "
+                f"expected votes from 0 to {self.length}, the number per input; got {first.min()} to "
                 f"{last.max()}"
             )
         return chosen, first, last
@@ -75,7 +75,7 @@ class VoteSequence(ABC):
             return np.zeros(0, dtype=np.int64)
         if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
             raise InputError(
-                f"expected the numbers of inputs in one row, got {chosen.dtype} of shape {chosen.shape}"
+                f"expected rows as a 1-D array of input numbers, got {chosen.dtype} of shape {chosen.shape}"
             )
         if chosen.min() < 0 or chosen.max() >= len(self):
             raise InputError(
@@ -84,12 +84,12 @@ class VoteSequence(ABC):
         return chosen.astype(np.int64)
 
     def votes(self, n: int) -> Votes:
-        """Return the first `n` votes of every input, counted."""
+        """Return the class counts of the first `n` votes of every input."""
         return Votes(self.counts(0, n), self.smoothing, self.stream, self.digests)
 
 
 class StoredVotes(VoteSequence):
-    """Votes that were drawn before: the class of each, `[inputs, n]`."""
+    """Votes drawn earlier: the class of each, `[inputs, n]`."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ def count_ranges(
     start: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Count, of answers `[inputs, n]`, numbers `start` to `stop - 1` of each row asked for."""
+    """Count the answers `start` to `stop - 1` of the given rows of `[inputs, n]`."""
     low, high = int(start.min()), int(stop.max())
     whole = bool((start == low).all() and (stop == high).all())
     counts = np.zeros((len(rows), classes), dtype=np.int64)
@@ -165,6 +165,6 @@ def count_ranges(
 
 
 def within(start: NDArray[np.int64], stop: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_]:
-    """Tell, for each row, which of the votes `low` to `high - 1` lie from its start to before its stop."""
+    """Tell, for each row, which of the votes `low` to `high - 1` are in `start` to `stop - 1`."""
     place = np.arange(low, high)
     return (place >= start[:, None]) & (place < stop[:, None])

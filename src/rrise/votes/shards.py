@@ -37,17 +37,17 @@ class Place:
         return min(size, inputs - self.index * size)
 
     def identity(self, draws: int) -> str:
-        """Return what a shard of so many draws is marked with: a checksum of the manifest with that n.
+        """Return the identity of a shard with this many draws: a checksum of the manifest with that n.
 
-        Shards of the same inputs and noise thus differ in it by their draws alone, and the one with fewer is
-        the beginning of the other.
+        For the same inputs and noise, it therefore depends only on the number of draws. The shard with fewer
+        draws is the beginning of the other.
         """
         return sha256_of_json({**self.manifest, "n": draws})
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Counts `[inputs, classes]`, one digest per input, and, where they were read, the answers."""
+    """Counts `[inputs, classes]`, one digest per input, and the answers if they were read."""
 
     counts: NDArray[np.integer[Any]]
     digests: NDArray[np.void]
@@ -55,7 +55,7 @@ class Shard:
 
     @property
     def draws(self) -> int:
-        """How many votes each input has."""
+        """Votes per input."""
         return int(self.counts[0].sum())
 
 
@@ -89,9 +89,9 @@ def write_shard(place: Place, answers: Answers, classes: int, digests: list[byte
 
 
 def read_shard(place: Place, file: IO[bytes], *, answers: bool) -> Shard | None:
-    """Return a shard, or None where it is damaged, or belongs to another store or place.
+    """Return a shard, or None if it is damaged or belongs to another store or place.
 
-    It may have another number of draws than the store's n. Answers are read and checked only if asked for;
+    Its number of draws may differ from the store's n. Answers are read and checked only if `answers` is set;
     counts and digests are always checked.
     """
     try:

@@ -14,9 +14,9 @@ class Smoothing:
 
     Attributes:
         base: the fingerprint of the base classifier, which includes its precision.
-        noise: the noise added to inputs; a number is the level of Gaussian noise.
-        input_range: what noisy inputs are clipped to; None if they are not.
-        precision: what the base classifier computes in.
+        noise: the noise added to inputs; a number means Gaussian noise of that level.
+        input_range: noisy inputs are clipped to it; None: no clipping.
+        precision: the precision in which the base classifier computes.
     """
 
     base: str
@@ -50,7 +50,7 @@ class Smoothing:
         return cls(value["base"], noise_from_json(value), limits, value["precision"])
 
     def check_same(self, other: "Smoothing", whose: str, others: str) -> None:
-        """Refuse to combine things of two different smoothed classifiers, naming the first difference."""
+        """Refuse to combine parts of two different smoothed classifiers, and name the first difference."""
         for what, mine, theirs in (
             ("base classifier", self.base[:12], other.base[:12]),
             ("noise", self.noise.name, other.noise.name),

@@ -13,22 +13,22 @@ from rrise.files import TEMPORARY, write_bytes
 
 
 class Storage(Protocol):
-    """Named files that appear whole or not at all."""
+    """Named files, written atomically."""
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, or None where there is none."""
+        """Return a file's content, or None if there is none."""
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading parts of it, or return None where there is none."""
+        """Open a file for reading parts of it; return None if there is none."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file so that a reader sees the old content or the new, never a part."""
+        """Write a file; readers see the old content or the new, never a part."""
 
     def names(self) -> set[str]:
         """Return the names of all files."""
 
     def claim(self, name: str, *, wait: bool = False) -> Any:
-        """Give a context in which no other process has claimed the name; it yields False if one has."""
+        """Claim a name for a context; yield False if another process has claimed it."""
 
 
 def storage_at(location: str | os.PathLike[str]) -> Storage:
@@ -42,7 +42,7 @@ def storage_at(location: str | os.PathLike[str]) -> Storage:
 
 
 class LocalStorage:
-    """A folder. Claims are locks of the operating system, so those of a killed process are free at once."""
+    """A folder. Claims are locks of the operating system, which are released when their process dies."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,14 +51,14 @@ class LocalStorage:
         return str(self.folder)
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, or None where there is none."""
+        """Return a file's content, or None if there is none."""
         try:
             return (self.folder / name).read_bytes()
         except (FileNotFoundError, IsADirectoryError):
             return None
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading parts of it, or return None where there is none."""
+        """Open a file for reading parts of it; return None if there is none."""
         try:
             return (self.folder / name).open("rb")
         except (FileNotFoundError, IsADirectoryError):
@@ -80,8 +80,8 @@ class LocalStorage:
     def claim(self, name: str, *, wait: bool = False) -> Iterator[bool]:
         """Hold a lock on the name, or yield False if another process does.
 
-        The lock ends with its process. An interrupt at the very moment of claiming may leave the empty file
-        behind: whoever claims the name next takes it over.
+        The lock ends with its process. An interrupt during claiming may leave an empty file behind; the next
+        claim of the name reuses it.
         """
         path = self.folder / f"{TEMPORARY}{name}.claim"
         with self._locked(path, wait) as mine:
@@ -106,14 +106,14 @@ class LocalStorage:
                     yield False
                     return
                 except OSError as error:
-                    raise FolderError(f"{self.folder} allows no locks: {error.strerror}") from error
+                    raise FolderError(f"{self.folder} does not support locks: {error.strerror}") from error
                 if _is_file_at(file.fileno(), path):
                     yield True
                     return
 
 
 def _is_file_at(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file still has its name; whoever held the lock before may have removed it."""
+    """Tell whether an open file still has its name; the previous holder of the lock may have removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def _is_file_at(descriptor: int, path: Path) -> bool:
 class RemoteStorage:
     """A folder behind a URL, such as `s3://bucket/votes`.
 
-    There are no claims here: two processes may do the same work, and write the same bytes.
+    It has no claims: two processes may do the same work, and write the same bytes.
     """
 
     def __init__(self, url: str) -> None:
@@ -139,7 +139,7 @@ class RemoteStorage:
         return self.url
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, or None where there is none."""
+        """Return a file's content, or None if there is none."""
         try:
             content: bytes = self._files.cat_file(f"{self._root}/{name}")
         except (FileNotFoundError, IsADirectoryError):
@@ -147,7 +147,7 @@ class RemoteStorage:
         return content
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading parts of it, or return None where there is none."""
+        """Open a file for reading parts of it; return None if there is none."""
         try:
             file: IO[bytes] = self._files.open(f"{self._root}/{name}", "rb")
         except (FileNotFoundError, IsADirectoryError):
@@ -176,5 +176,5 @@ class RemoteStorage:
 
     @contextmanager
     def claim(self, name: str, *, wait: bool = False) -> Iterator[bool]:  # noqa: ARG002
-        """Yield True."""
+        """Always yield True."""
         yield True

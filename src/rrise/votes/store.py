@@ -1,4 +1,4 @@
-"""Votes on disk, a file a shard: collected once, continued after any interruption, read from then on."""
+"""Votes on disk, one file per shard; collecting can be resumed after any interruption."""
 
 import io
 import time
@@ -40,11 +40,11 @@ from rrise.votes.tuning import choose_execution
 
 EXECUTION = "execution.json"
 _PAUSE = 0.2
-"""Seconds between looks at shards that other processes are working on."""
+"""Seconds between checks for shards that other processes are working on."""
 
 
 class Backend(Protocol):
-    """What computes the answers of shards: a `VoteEngine` here, or workers elsewhere."""
+    """Computes the answers of shards: a `VoteEngine` in this process, or workers elsewhere."""
 
     plan: VotePlan
     smoothing: Smoothing
@@ -56,17 +56,35 @@ class Backend(Protocol):
     def answers(
         self, shards: Iterable[ShardInputs], on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Answers]]:
-        """Vote on shards, and yield number and answers `[inputs, n - drawn]` of each, in any order."""
+        """Vote on shards, and yield the number and answers `[inputs, n - drawn]` of each, in any order."""
 
 
 class VoteStore:
     """The votes of one set of inputs, in a folder or at an fsspec URL.
 
-    The manifest names the smoothed classifier, the plan and the inputs; a store is only ever continued for
-    exactly these, or for a larger n: what is there is then the beginning. Each shard carries the checksum of
-    what it belongs to and of its content. Several processes may collect into one local store: each shard is
-    done by one of them. `device` is where votes are taken, if not where the base is. With `part`, a folder of
-    more votes is taken too: these are its first n, and it keeps all it has.
+    The manifest identifies the smoothed classifier, the plan and the inputs. A store is only continued for
+    exactly these, or for a larger n; the votes it has are then the first ones. Each shard carries a checksum
+    of its store's identity and one of its content. Several processes may collect into one local store: one of
+    them computes each shard.
+
+    Args:
+        location: a folder, or an fsspec URL such as `s3://bucket/votes`.
+        base: the base classifier.
+        images: inputs `[inputs, ...]`; memory-mapped files are read shard by shard.
+        plan: the noise, the number of votes and the random stream.
+        device: the type of device that computes the votes; by default that of the base.
+        part: also accept a store with more votes. The first n are used, and it keeps all it has.
+
+    Raises:
+        InputError: the inputs are invalid, or the base does not accept them.
+
+    Example:
+        >>> import rrise, tempfile
+        >>> plan = rrise.VotePlan(0.25, n=100, seed=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = VoteStore(folder, nn.Linear(2, 3), np.full((4, 2), 0.5), plan)
+        ...     store.collect().shape, store.finished()
+        ((4, 3), True)
     """
 
     def __init__(
@@ -102,24 +120,24 @@ class VoteStore:
 
     @cached_property
     def classes(self) -> int:
-        """How many classes the base classifier tells apart."""
+        """The number of classes K."""
         with evaluating(self.base):
             return logits_of(self.base, self.sample[:1], "base classifier").shape[1]
 
     @property
     def sample(self) -> torch.Tensor:
-        """The first inputs, to try the base classifier on."""
+        """The first inputs, for testing the base classifier."""
         return self.inputs.shard(0)
 
     def check(self) -> FoundManifest | None:
-        """Return the manifest that is there, if any; one of other votes is a `MismatchError`."""
+        """Return the existing manifest, if any; one of other votes is a `MismatchError`."""
         found = read_manifest(self.storage)
         if found is not None:
             check_manifest(found.manifest, self.manifest, str(self.storage), part=self.part)
         return found
 
     def prepare(self) -> FoundManifest | None:
-        """Open the store, create it, or let it grow to a larger n; return the manifest that was there."""
+        """Open the store, create it, or extend it to a larger n; return the manifest that existed, if any."""
         with self.storage.claim(MANIFEST, wait=True):
             found = self.check()
             if found is None or found.manifest["n"] < self.plan.n:
@@ -127,12 +145,12 @@ class VoteStore:
         return found
 
     def found(self) -> Json:
-        """Return the fields in which the manifest that is there, if any, differs, with what it has."""
+        """Return the fields in which the existing manifest, if any, differs from this one, and its values."""
         found = read_manifest(self.storage)
         return {} if found is None else differences(found.manifest, self.manifest)
 
     def missing(self) -> list[int]:
-        """Return the numbers of the shards that are not there, damaged, or have fewer than n draws."""
+        """Return the numbers of the shards that are missing, damaged, or have fewer than n draws."""
         names = self.storage.names()
         self._whole.clear()
         for index in range(self.inputs.shards):
@@ -141,19 +159,20 @@ class VoteStore:
         return [index for index, drawn in self._drawn.items() if drawn < self.plan.n]
 
     def passes_missing(self) -> int:
-        """Return how many forward passes are left to do; what damaged shards held is to be done again."""
+        """Return the number of forward passes left; damaged shards count in full."""
         return sum(self.passes_of(index) - self._passes_done(index) for index in self.missing())
 
     def finished(self) -> bool:
-        """Tell whether every shard is there and intact."""
+        """Tell whether every shard is complete and intact."""
         return not self.missing()
 
     def execution(
         self, find: Callable[[dict[str, Any]], Execution] | None = None, **wishes: Any
     ) -> Execution:
-        """Return how the passes of this store are computed, found once and from then on the same.
+        """Return how the passes of this store are computed; this is chosen once, then stored.
 
-        `wishes` (batch_size, compiled, freezing) go before what was found; `find` finds it elsewhere.
+        `wishes` (batch_size, compiled, freezing) override the stored choice. `find` chooses elsewhere, such
+        as on a worker.
         """
         given = {name: wish for name, wish in wishes.items() if wish is not None}
         with self.storage.claim(EXECUTION, wait=True):
@@ -162,7 +181,7 @@ class VoteStore:
                 found = parse_signed_json(content, f"{self.storage}/{EXECUTION}")["execution"]
                 if changed := {name: wish for name, wish in given.items() if found.get(name) != wish}:
                     warnings.warn(
-                        f"the votes in {self.storage} were begun with {found} and go on with {changed}: "
+                        f"the votes in {self.storage} were started with {found} and resume with {changed}: "
                         f"rounding may differ between shards",
                         stacklevel=3,
                     )
@@ -184,10 +203,22 @@ class VoteStore:
         on_progress: OnProgress | None = None,
         on_shards: OnProgress | None = None,
     ) -> Votes:
-        """Return the votes, computing the shards that are missing or damaged.
+        """Return the votes; compute the shards that are missing or damaged.
 
-        `backend` computes them elsewhere; by default they are computed here, on the base's device.
-        `on_progress` hears of passes, `on_shards` of shards that are safely stored.
+        Args:
+            batch_size: noisy copies to a forward pass; chosen automatically if not given.
+            compiled: whether to compile the base classifier; chosen automatically if not given.
+            freezing: whether to compile its weights in as constants; chosen automatically if not given.
+            backend: computes the shards elsewhere; by default, this process does, on the base's device.
+            on_progress: called with the number of forward passes done since the last call.
+            on_shards: called with the number of shards safely stored since the last call.
+
+        Returns:
+            The votes, `[inputs, K]`.
+
+        Raises:
+            FolderError: the store cannot be read or written; finished shards are kept.
+            MismatchError: the store holds votes of something else.
         """
         found = self.prepare()
         missing = self.missing()
@@ -206,7 +237,7 @@ class VoteStore:
         return counted(shards, self.smoothing, self.plan.stream)
 
     def _check(self, backend: Backend) -> None:
-        """Refuse a back end that votes for something else, or a base that was changed meanwhile."""
+        """Refuse a back end for other votes, or a base that has changed in the meantime."""
         self.smoothing.check_same(backend.smoothing, "this store", "what computes its votes")
         for what, mine, theirs in (
             ("plan", self.plan, backend.plan),
@@ -237,7 +268,7 @@ class VoteStore:
                 time.sleep(_PAUSE)
 
     def _claimed(self, todo: set[int], held: dict[int, "_Held"], report: "_Report") -> Iterator[int]:
-        """Yield, of the shards to do, those that no other process is at or has done meanwhile."""
+        """Yield those of the shards to do that no other process is computing or has finished."""
         for index in sorted(todo):
             with ExitStack() as claim:
                 if not claim.enter_context(self.storage.claim(self._place(index).name)):
@@ -260,18 +291,18 @@ class VoteStore:
             self.storage.write(place.name, content)
         except FolderError as error:
             raise FolderError(
-                f"{error}; finished shards are kept, and the same command goes on there"
+                f"{error}; finished shards are kept: run the same command again to resume"
             ) from error
         shard = read_shard(place, io.BytesIO(content), answers=False)
         if shard is None:
-            raise FolderError(f"{place.name} does not read back as it was written")
+            raise FolderError(f"{place.name} cannot be read back as it was written")
         self._whole[index] = shard
 
     def _place(self, index: int) -> Place:
         return Place(self.manifest, index)
 
     def _stored(self, index: int) -> Answers:
-        """Return the answers of a shard that can be trusted, up to n draws; remember a whole one's counts."""
+        """Return the valid answers of a shard, up to n draws; keep the counts of a complete shard."""
         place = self._place(index)
         shard = read_place(self.storage, place, answers=True)
         if shard is None or shard.answers is None:
@@ -281,7 +312,7 @@ class VoteStore:
         return shard.answers[:, : self.plan.n]
 
     def passes_of(self, index: int) -> int:
-        """Return how many forward passes a shard takes."""
+        """Return the number of forward passes of a shard."""
         return self._place(index).inputs * self.plan.n
 
     def _passes_done(self, index: int) -> int:
@@ -290,7 +321,7 @@ class VoteStore:
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """A shard that this process has claimed, and the beginning of its answers `[inputs, drawn]`."""
+    """A shard claimed by this process, and the first of its answers `[inputs, drawn]`."""
 
     claim: ExitStack
     beginning: Answers
@@ -303,4 +334,4 @@ class _Report:
 
 
 def _ignore(_: int) -> None:
-    """Hear of progress and do nothing."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""How passes are best computed on this machine, found by trying, and what a collection will cost."""
+"""Measures the fastest way to compute passes on this machine, and what a collection will cost."""
 
 import time
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.shards import Place, write_shard
 
 COMPILE_FROM = 60.0
-"""Seconds of work in eager mode from which on compiling pays."""
+"""Compiling saves time if eager mode would take more than this many seconds."""
 _SMALL_JOB = 100_000
-"""Passes below which nothing is tried out."""
+"""Up to this many passes, nothing is measured."""
 _DEFAULT_BATCH = {"cpu": 256, "cuda": 2048}
 _CANDIDATES = {"cpu": (16, 64, 128, 256, 512, 1024, 2048), "cuda": (16, 64, 256, 1024, 2048, 4096, 8192)}
 _LONG_BATCH = 0.5
-"""Seconds a batch may take before larger ones are no longer tried."""
+"""If a batch takes more than this many seconds, larger ones are not tried."""
 _WORTH_IT = 1.03
 _TRIAL, _LONG_TRIAL = 0.2, 2.0
-"""Seconds for which a batch size is tried out, and the chosen one measured."""
+"""Seconds of measurement for each batch size, and for the chosen one."""
 
 
 def choose_execution(
@@ -36,10 +36,10 @@ def choose_execution(
     compiled: bool | None = None,
     freezing: bool | None = None,
 ) -> Execution:
-    """Return how to compute the votes of so many inputs; what is given is taken, the rest is found.
+    """Return how to compute the votes of this many inputs; settings not given are chosen.
 
-    The batch size is the smallest within 3 % of the fastest one in eager mode that fits into memory. The
-    function is compiled if the eager one would take over a minute.
+    The batch size is the smallest whose eager speed is within 3 % of the fastest that fits into memory. The
+    function is compiled if eager mode would take over a minute.
     """
     kind = device_of(base).type
     per_shard = min(inputs, SHARD) * plan.n
@@ -58,7 +58,7 @@ def choose_execution(
 
 
 def even_batch(total: int, wanted: int) -> int:
-    """Return a batch size near the wanted one that cuts a shard's samples into equal batches.
+    """Return a batch size near the wanted one that divides a shard's samples into equal batches.
 
     >>> even_batch(64_000, 4096), even_batch(30, 4096)
     (4000, 30)
@@ -69,7 +69,7 @@ def even_batch(total: int, wanted: int) -> int:
 
 
 def passes_per_second(engine: VoteEngine, sample: torch.Tensor, seconds: float = 1.0) -> float:
-    """Measure an engine for about so many seconds, after one batch to warm up."""
+    """Measure an engine for about this many seconds, after one warm-up batch."""
     engine.try_batch(sample)
     start, batches = time.perf_counter(), 0
     while batches == 0 or time.perf_counter() - start < seconds:
@@ -79,7 +79,7 @@ def passes_per_second(engine: VoteEngine, sample: torch.Tensor, seconds: float =
 
 
 def _rates(base: nn.Module, plan: VotePlan, sample: torch.Tensor, sizes: list[int]) -> dict[int, float]:
-    """Return passes per second in eager mode by batch size, up to where larger ones are too large."""
+    """Return passes per second in eager mode by batch size, until a batch is too large or too slow."""
     rates: dict[int, float] = {}
     engine = VoteEngine(base, plan, sample, Execution(sizes[0]))
     for size in sizes:
@@ -96,7 +96,7 @@ def _rates(base: nn.Module, plan: VotePlan, sample: torch.Tensor, sizes: list[in
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a collection will cost."""
+    """The cost of a collection."""
 
     execution: Execution
     passes: int
@@ -105,14 +105,14 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """How long the passes take, at the measured rate on this machine."""
+        """The duration of the passes, at the rate measured on this machine."""
         return self.passes / self.passes_per_second
 
 
 def estimate(base: nn.Module, plan: VotePlan, inputs: ShardedInputs, **wishes: Any) -> Estimate:
-    """Measure for a few seconds what collecting votes of these inputs will cost here.
+    """Measure for a few seconds, and estimate the cost of collecting votes of these inputs here.
 
-    The size on disk is that of the votes of a few inputs, scaled up.
+    The size on disk is extrapolated from the votes of a few inputs.
     """
     sample = inputs.shard(0)
     execution = choose_execution(base, plan, sample, len(inputs), **wishes)
