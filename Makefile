@@ -13,7 +13,7 @@ help:
 	@echo "make test-all  the same with the slow tests"
 	@echo "make results-check  rebuild all of results/ from its evidence, after a change of what computes it"
 	@echo "make format    let ruff format and fix the code"
-	@echo "make docs      fill the tables of settings in the documents"
+	@echo "make docs      fill the tables of settings, methods and metrics in the documents"
 	@echo "make bench     measure, and rewrite the committed tables in benchmarks/results"
 	@echo "make picture   copy the picture of the last demo run into the README"
 	@echo "make clean     remove .venv, caches and runs"

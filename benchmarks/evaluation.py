@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from machine import hardware
+from rrise.certifiers.methods import JENSEN_SHANNON, RRISE
 from rrise.certifiers.predictions import Predictions
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
-from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE, Offline, Outcome
+from rrise.evaluation.measure.outcomes import Offline, Outcome
 from rrise.votes.sequence import StoredVotes
 from rrise.votes.smoothing import Smoothing
 
@@ -58,7 +59,7 @@ def evaluate(classes: int) -> dict:
     labels = votes.counts(0, 50).argmax(axis=1)
     evidence = [
         SurrogateEvidence(
-            JENSEN_SHANNON if variant.startswith("init") else RRISE,
+            JENSEN_SHANNON.name if variant.startswith("init") else RRISE.name,
             f"{variant}_n{budget}",
             budget,
             predictions_of(votes, share, seed),

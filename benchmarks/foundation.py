@@ -20,9 +20,9 @@ from statsmodels.stats.proportion import proportion_confint
 
 import rrise
 from machine import best_of, hardware, import_seconds
+from rrise.certifiers.methods import TWO_STAGE
 from rrise.data.catalogue import load_digits
-from rrise.evaluation.measure.outcomes import TWO_STAGE
-from rrise.evaluation.report.comparison import COMPARED, comparison_rows
+from rrise.evaluation.report.comparison import comparison_headings, comparison_rows
 from rrise.models.catalogue import build_model
 from rrise.runs import run as run_module
 from rrise.runs.pipeline import run_recipe
@@ -72,7 +72,7 @@ def demo(folder: Path) -> tuple[dict[str, object], rrise.Certifier]:
         "steps": steps,
         "comparison": comparison_rows(evaluation.results),
         "offline": sum(evaluation.own[name] for name in ("targets", "training", "calibration")),
-        "break_even": evaluation.own["break_even"][f"{TWO_STAGE} n{recipe.votes.test}"],
+        "break_even": evaluation.own["break_even"][f"{TWO_STAGE.name} n{recipe.votes.test}"],
     }
     return results, rrise.load_certifier(folder / "certifier")
 
@@ -132,8 +132,8 @@ def table(results: dict) -> str:
         "",
         "400 test images, total failure 0.05:",
         "",
-        f"| {' | '.join(COMPARED)} |",
-        "|---|" + "---:|" * (len(COMPARED) - 1),
+        f"| {' | '.join(comparison_headings())} |",
+        "|---|" + "---:|" * (len(comparison_headings()) - 1),
         *(f"| {' | '.join(row)} |" for row in d["comparison"]),
         "",
         f"The surrogate cost {d['offline']:,} passes once; it is cheaper than two-stage Monte Carlo from "

@@ -8,22 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rrise.certifiers.methods import methods
 from rrise.evaluation.measure import metrics
 from rrise.evaluation.measure.evidence_files import EVIDENCE, read_evidence
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    JENSEN_SHANNON,
-    MONTE_CARLO,
-    RRISE,
-    SEQUENTIAL,
-    TWO_STAGE,
-    Outcome,
-)
+from rrise.evaluation.measure.outcomes import Outcome
 from rrise.evaluation.tables.paper import paper_numbers
 
 ROOT = Path(__file__).parent.parent
-ORDER = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
+ORDER = [method.name for method in methods()]
 MAIN_LEVEL, LEVELS = "0.25", ("0.25", "0.1", "0.05", "0.01")
 HEAD = "trainhead_initbase_n"
 Entry = dict

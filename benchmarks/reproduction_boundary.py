@@ -11,7 +11,8 @@ from published import MAIN_LEVEL, ORDER, Columns, Entry, Results, table, text
 from reproduction_names import plain
 from rrise.evaluation.measure import metrics
 from rrise.evaluation.measure.evidence import Evidence
-from rrise.evaluation.measure.outcomes import SURROGATES, Outcome
+from rrise.evaluation.measure.known import is_surrogate
+from rrise.evaluation.measure.outcomes import Outcome
 from rrise.statistics import certified_radius
 
 
@@ -59,7 +60,7 @@ def _shown(outcome: Outcome, evidence: Evidence) -> bool:
     setting = outcome.setting
     if setting.failure != MAIN_LEVEL:
         return False
-    if setting.method in SURROGATES:
+    if is_surrogate(setting.method):
         own = next(one for one in evidence.surrogates if one.variant == evidence.about["certifier"][1])
         return setting.score in ("additive", "probit") and setting.budget == own.budget
     return setting.budget == evidence.about["main_budget"] and not setting.variant.endswith("0.05")

@@ -20,11 +20,12 @@ from published import (
     text,
 )
 from reproduction_names import entry_name, plain
+from rrise.certifiers.methods import RRISE
 from rrise.evaluation.measure import costs
 from rrise.evaluation.measure.equal_monte_carlo import Rivals
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import surrogate_outcomes
-from rrise.evaluation.measure.outcomes import RRISE
+from rrise.votes.noise import Gaussian
 
 BREAK_EVENS = {
     "Baseline 1 n10000": "RRISE BE vs B1",
@@ -40,7 +41,9 @@ BREAK_EVENS = {
 
 def break_evens(results: Results) -> str:
     """Tell when the run's own surrogate has paid off, in both countings, beside the paper's."""
-    own = {protocol: results.entries(protocol, method=RRISE, main=True)[0] for protocol in results.metrics}
+    own = {
+        protocol: results.entries(protocol, method=RRISE.name, main=True)[0] for protocol in results.metrics
+    }
     rows = [{"against": against, "metric": metric} for against, metric in BREAK_EVENS.items()]
 
     def ours(protocol: str) -> Callable[[Entry], str]:
@@ -50,14 +53,14 @@ def break_evens(results: Results) -> str:
         "compared with": lambda row: plain(*row["against"].rsplit(" ", 1)),
         "all costs counted": ours("held-out"),
         "counted as in the paper": ours("paper"),
-        "paper": lambda row: text(results.paper("main_compute", RRISE, row["metric"]), 0),
+        "paper": lambda row: text(results.paper("main_compute", RRISE.name, row["metric"]), 0),
     }
     return table(columns, rows, words=1)
 
 
 def cheapest(results: Results) -> str:
     """Find the cheapest targets and calibration that lose at most a point, and when they have paid off."""
-    paper = results.paper("main_compute", RRISE, "RRISE BE vs B1")
+    paper = results.paper("main_compute", RRISE.name, "RRISE BE vs B1")
     rows = []
     for score in ("additive", "probit"):
         best, alike, good = _choices(results.evidence[0].held_out(), score)
@@ -107,7 +110,7 @@ def _options(evidence: Evidence, score: str) -> Iterator[Entry]:
 
 def equal_quality(results: Results) -> str:
     """Tell which Monte Carlo certifies as much as each surrogate, at its level, and when they break even."""
-    budget = results.entries(method=RRISE, main=True)[0]["budget"]
+    budget = results.entries(method=RRISE.name, main=True)[0]["budget"]
     rows = []
     for family, level, score in itertools.product(
         ("trainhead_initbase", "trainall_initbase"), LEVELS, ("additive", "probit")
@@ -115,7 +118,7 @@ def equal_quality(results: Results) -> str:
         (entry,) = results.entries(variant=f"{family}_n{budget}", failure=level, score=score)
         rows.append({**entry, "name": entry_name(entry)})
     evidence = results.evidence[0].held_out()
-    rivals = Rivals(evidence.reference, evidence.labels, evidence.about["sigma"])
+    rivals = Rivals(evidence.reference, evidence.labels, Gaussian(evidence.about["sigma"]))
     for score in ("additive", "probit"):
         option = _choices(evidence, score)[-1]
         rival = rivals.cheapest(float(MAIN_LEVEL), option["accuracy"], option["radius"])

@@ -2,20 +2,20 @@
 
 from published import HEAD, LEVELS, Columns, Results, column, percent, table
 from reproduction_spread import spread
-from rrise.evaluation.measure.outcomes import RRISE, TWO_STAGE
+from rrise.certifiers.methods import RRISE, TWO_STAGE
 
 
 def levels(results: Results) -> str:
     """Tell what each level costs, with both scores, and what Monte Carlo certifies at the same level."""
-    own = results.entries(method=RRISE, main=True)[0]["budget"]
-    largest = max(entry["budget"] for entry in results.entries(method=TWO_STAGE))
+    own = results.entries(method=RRISE.name, main=True)[0]["budget"]
+    largest = max(entry["budget"] for entry in results.entries(method=TWO_STAGE.name))
     rows = []
     for level in LEVELS:
         for score in ("additive", "probit"):
             (entry,) = results.entries(variant=f"{HEAD}{own}", failure=level, score=score)
             other = spread(results.evidence[0].held_out(), own, level, score)
             rows.append({**entry, "other images": other})
-        rows += results.entries(method=TWO_STAGE, budget=largest, failure=level)
+        rows += results.entries(method=TWO_STAGE.name, budget=largest, failure=level)
     columns: Columns = {
         "total failure": lambda entry: entry["failure"],
         "method": lambda entry: f"{entry['method']} {entry['score']}".strip(),

@@ -5,14 +5,15 @@ from functools import partial
 
 from published import Columns, Entry, Results, column, percent, table, text
 from reproduction_names import entry_name
-from rrise.evaluation.measure.outcomes import MONTE_CARLO, RRISE, SURROGATES
+from rrise.certifiers.methods import ONE_STAGE, RRISE
+from rrise.evaluation.measure.known import is_surrogate
 
 
 def accuracy(everything: list[Results]) -> str:
     """Set accuracies of the smoothed classifier and of the surrogate beside the paper's."""
     rows = []
     for results in everything:
-        for method, words in ((MONTE_CARLO, "smoothed classifier"), (RRISE, "surrogate")):
+        for method, words in ((ONE_STAGE.name, "smoothed classifier"), (RRISE.name, "surrogate")):
             (entry,) = results.entries("paper", method=method, main=True)
             paper = results.paper("main_cert_boundary", method, "CertAcc@0 (%)")
             difference = 100 * entry["mean"]["accuracy"] - paper
@@ -63,7 +64,7 @@ def main_comparison(protocol: str, results: Results) -> str:
 
 def _printed(entry: Entry) -> str:
     """Return what the paper prints as CertAcc@0: of surrogates it is their accuracy."""
-    return "accuracy" if entry["method"] in SURROGATES else "certified_accuracy"
+    return "accuracy" if is_surrogate(entry["method"]) else "certified_accuracy"
 
 
 held_out = partial(main_comparison, "held-out")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from published import HEAD, LEVELS, MAIN_LEVEL, ORDER, Columns, Entry, Results, column, percent, table, text
 from reproduction_names import entry_name
-from rrise.evaluation.measure.outcomes import RRISE, SURROGATES
+from rrise.certifiers.methods import RRISE
+from rrise.evaluation.measure.known import is_surrogate
 
 
 def targets(results: Results) -> str:
@@ -57,13 +58,13 @@ _AT_THE_MAIN_LEVEL: Columns = {
 
 
 def _heads(results: Results, **wanted: object) -> list[Entry]:
-    found = results.entries(method=RRISE, **wanted)
+    found = results.entries(method=RRISE.name, **wanted)
     return [entry for entry in found if entry["variant"].startswith(HEAD)]
 
 
 def _strategies(results: Results, **wanted: object) -> list[Entry]:
-    own = results.entries(method=RRISE, main=True)[0]["budget"]
-    return [entry for entry in results.entries(budget=own, **wanted) if entry["method"] in SURROGATES]
+    own = results.entries(method=RRISE.name, main=True)[0]["budget"]
+    return [entry for entry in results.entries(budget=own, **wanted) if is_surrogate(entry["method"])]
 
 
 def _at_levels(columns: Columns, entries: list[Entry]) -> str:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from published import Columns, table
-from rrise.evaluation.measure.outcomes import MONTE_CARLO, RRISE
+from rrise.certifiers.methods import ONE_STAGE, RRISE
 from rrise.files import Json
 from rrise.runs.journal import read_journal
 from rrise.runs.recipe import RecipeFile, parse_changes
@@ -58,10 +58,10 @@ def result(folder: Path) -> Json | None:
         "epoch": base["selected_epoch"],
         "epochs": len(base["epochs"]),
         "noisy_validation_error": base["epochs"][base["selected_epoch"] - 1]["noisy_validation_error"],
-        "smoothed_accuracy": main[MONTE_CARLO]["accuracy"],
-        "surrogate_accuracy": main[RRISE]["accuracy"],
-        "certified_accuracy": main[RRISE]["certified_accuracy"],
-        "average_certified_radius": main[RRISE]["average_certified_radius"],
+        "smoothed_accuracy": main[ONE_STAGE.name]["accuracy"],
+        "surrogate_accuracy": main[RRISE.name]["accuracy"],
+        "certified_accuracy": main[RRISE.name]["certified_accuracy"],
+        "average_certified_radius": main[RRISE.name]["average_certified_radius"],
         "test_inputs": results["test_inputs"],
         "settings": results["settings"],
         "base_s": sum(piece["seconds"] for piece in pieces),

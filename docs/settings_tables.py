@@ -1,37 +1,77 @@
-"""Fills the tables of settings in the documents; `--check` only says which are out of date.
+"""Fills the tables of settings, methods, scores and metrics in the documents.
 
-A document has `<!-- settings: NAME -->` above a table and `<!-- end -->` below it.
+`--check` only says which are out of date. A document has `<!-- settings: NAME -->` or
+`<!-- registry: NAME -->` above a table and `<!-- end -->` below it.
 """
 
 import argparse
 import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from rrise.certifiers.methods import methods
 from rrise.deployment.monitor.settings import MonitorSettings
 from rrise.deployment.service.settings import ServiceSettings
+from rrise.evaluation.measure.all_metrics import METRICS
 from rrise.runs.settings import TABLES
 from rrise.runs.vote_recipe import VoteRecipe
 from rrise.settings import markdown_table
+from rrise.statistics import SCORES
 
 DOCUMENTS = sorted(Path(__file__).parent.glob("*.md"))
 OPTIONS: dict[str, type] = {"serve": ServiceSettings, "monitor": MonitorSettings}
 """Settings that are set on the command line alone; all others are keys of a recipe."""
 SETTINGS: dict[str, type] = {**OPTIONS, "rrise vote": VoteRecipe, **TABLES}
-_PLACE = re.compile(r"(<!-- settings: (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PLACE = re.compile(r"(<!-- (?P<kind>settings|registry): (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def names_in(text: str) -> list[str]:
+def _table(headings: str, rows: Iterable[Iterable[str]]) -> str:
+    lines = [headings.split(", "), ["---"] * (headings.count(", ") + 1), *rows]
+    return "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |" for line in lines)
+
+
+def methods_table() -> str:
+    """Return all methods as a table: what tables call them, what figures do, and what they do."""
+    rows = ([one.name, one.shown_as, one.about, "yes" if one.in_paper else "no"] for one in methods())
+    return _table("in tables, in figures, what it does, in the paper", rows)
+
+
+def metrics_table() -> str:
+    """Return all metrics as a table: name, heading, unit, meaning, and the key in `results.json`."""
+    rows = (
+        [one.label, one.heading if one.table else "", one.unit, one.meaning, f"`{one.key}`"]
+        for one in METRICS.values()
+    )
+    return _table("name, in tables, unit, meaning, in `results.json`", rows)
+
+
+def scores_table() -> str:
+    """Return all calibration scores as a table: the bound as a formula, and the unit of the offset."""
+    rows = ([f"`{one.name}`", f"`{one.formula}`", one.unit] for one in SCORES.values())
+    return _table("score, lower bound, offset d", rows)
+
+
+REGISTRIES: dict[str, Callable[[], str]] = {
+    "methods": methods_table,
+    "metrics": metrics_table,
+    "scores": scores_table,
+}
+
+
+def names_in(text: str, kind: str = "settings") -> list[str]:
     """Return which tables a document has a place for."""
-    return [place["name"] for place in _PLACE.finditer(text)]
+    return [place["name"] for place in _PLACE.finditer(text) if place["kind"] == kind]
 
 
 def filled(text: str) -> str:
-    """Return a document with its tables as the settings are declared now."""
+    """Return a document with its tables as settings, methods and metrics are declared now."""
 
     def table(place: re.Match[str]) -> str:
         name = place["name"]
-        return f"{place[1]}{markdown_table(SETTINGS[name], options=name in OPTIONS)}\n{place[3]}"
+        if place["kind"] == "registry":
+            return f"{place[1]}{REGISTRIES[name]()}\n{place[4]}"
+        return f"{place[1]}{markdown_table(SETTINGS[name], options=name in OPTIONS)}\n{place[4]}"
 
     return _PLACE.sub(table, text)
 

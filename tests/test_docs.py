@@ -10,7 +10,9 @@ from typing import Annotated
 
 import pytest
 
+from rrise.certifiers.methods import Method, methods
 from rrise.deployment.service.settings import ServiceSettings
+from rrise.evaluation.measure.all_metrics import METRICS, Metric
 from rrise.settings import Declared, declared
 
 ROOT = Path(__file__).parent.parent
@@ -80,6 +82,33 @@ def test_the_tables_of_settings_are_up_to_date() -> None:
     for document in settings_tables.DOCUMENTS:
         text = document.read_text()
         assert settings_tables.filled(text) == text, f"{document.name}: run make docs"
+
+
+def test_the_tables_of_methods_scores_and_metrics_are_in_the_documents() -> None:
+    names = [
+        name for document in DOCUMENTS for name in settings_tables.names_in(document.read_text(), "registry")
+    ]
+    assert sorted(names) == sorted(settings_tables.REGISTRIES)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.key)
+def test_every_metric_says_what_it_means_and_in_which_unit(metric: Metric) -> None:
+    assert metric.label
+    assert metric.unit
+    assert 4 < len(metric.meaning.split()) < 40
+    assert not metric.meaning.endswith(".")
+
+
+@pytest.mark.parametrize("method", methods(), ids=lambda method: method.name)
+def test_every_method_says_what_it_does(method: Method) -> None:
+    assert re.fullmatch(r"[A-Z].*\.", method.about)
+
+
+def test_a_changed_metric_makes_a_table_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "evaluation.md").read_text()
+    assert settings_tables.filled(text) == text
+    monkeypatch.setitem(METRICS, "issued", dataclasses.replace(METRICS["issued"], unit="thumbs"))
+    assert "| certificates issued | Issued (%) | thumbs |" in settings_tables.filled(text)
 
 
 def test_a_changed_default_makes_a_table_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,13 @@ ROOMS = [
     "cli",
 ]
 """In the order in which rooms may depend on each other: a room imports from itself and from earlier ones."""
+SUB_ROOMS = {
+    "evaluation": ["measure", "tables", "figures", "report"],
+    "deployment": ["priority", "export", "loading", "monitor", "service"],
+}
+"""The same inside a room; single files at its root have their place too."""
+BESIDE = {("evaluation", "query"): {"measure", "query"}}
+"""Sub-rooms beside that order, and what they may import from."""
 
 
 def test_importing_rrise_does_not_load_torch() -> None:
@@ -94,14 +101,35 @@ def _fields_or_parameters(kind: type) -> set[str]:
     return set(inspect.signature(kind).parameters)
 
 
+def imported_from(package: str, path: Path) -> set[str]:
+    """Return what a file imports directly below a package: `figures` for `rrise.evaluation.figures.bars`."""
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+    inside = (module.removeprefix(f"{package}.") for module in modules if module.startswith(f"{package}."))
+    return {module.split(".")[0] for module in inside}
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_depend_downwards_only(room: str) -> None:
-    allowed = set(ROOMS[: ROOMS.index(room) + 1])
+    above = set(ROOMS[ROOMS.index(room) + 1 :])
     for path in (SOURCE / room).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rrise."):
-                other = node.module.split(".")[1]
-                assert other not in ROOMS or other in allowed, f"{path.name} imports from {other}"
+        assert not imported_from("rrise", path) & above, path
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_sub_rooms_depend_downwards_only(room: str) -> None:
+    order = SUB_ROOMS[room]
+    allowed = {name: set(order[: place + 1]) for place, name in enumerate(order)}
+    allowed |= {name: others for (owner, name), others in BESIDE.items() if owner == room}
+    for path in (SOURCE / room).rglob("*.py"):
+        own = path.relative_to(SOURCE / room).parts[0].removesuffix(".py")
+        others = imported_from(f"rrise.{room}", path)
+        assert own == "__init__" or own in allowed, f"give {own} its place in SUB_ROOMS"
+        assert others <= allowed.get(own, set()), path
 
 
 def test_statistics_need_no_torch() -> None:

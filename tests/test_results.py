@@ -39,6 +39,7 @@ def test_there_are_results() -> None:
         "fashion-mnist-10000",
         "cifar-10",
         "cifar-10-10000",
+        "cifar-100",
     }
 
 

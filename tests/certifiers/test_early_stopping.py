@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.early_stopping import EarlyStopping, predicted_radius
+from rrise.certifiers.early_stopping import EarlyStopping, predicted_bound
+from rrise.statistics import certified_radius
 from rrise.votes.sequence import StoredVotes
 from tests.certifiers.drawn_votes import SMOOTHING, DrawnVotes
 
@@ -104,11 +105,11 @@ def test_the_guarantee_says_that_it_is_none() -> None:
 
 def test_the_predicted_radius_is_close_to_the_one_that_comes() -> None:
     for p in (0.6, 0.8, 0.95):
-        predicted = predicted_radius(round(1000 * p), 1000, 10_000, 0.01, SIGMA)
+        predicted = certified_radius(predicted_bound(round(1000 * p), 1000, 10_000, 0.01), SIGMA)
         bound = stats.binomtest(round(10_000 * p), 10_000, alternative="greater").proportion_ci(0.99, "exact")
         assert predicted == pytest.approx(SIGMA * stats.norm.ppf(bound.low), rel=0.02)
-    assert predicted_radius([0, 500], 1000, 10_000, 0.01, SIGMA).tolist() == [0.0, 0.0]
-    assert np.isfinite(predicted_radius(1000, 1000, 10_000, 0.01, SIGMA))
+    assert certified_radius(predicted_bound([0, 500], 1000, 10_000, 0.01), SIGMA).tolist() == [0.0, 0.0]
+    assert predicted_bound(1000, 1000, 10_000, 0.01) < 1
 
 
 @pytest.mark.parametrize(

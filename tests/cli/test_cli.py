@@ -29,7 +29,7 @@ def test_certifies_a_folder_as_a_table(run, certifier: Path, samples: Path) -> N
     code, output, _ = run("certify", certifier, samples)
     assert code == 0
     assert output.count(".png") == 12
-    assert "With probability at most 0.05 a radius is issued and wrong" in output
+    assert "The probability of issuing a wrong radius is at most 0.05" in output
     assert "P[issued]" in output
 
 
@@ -140,7 +140,7 @@ def test_an_unexpected_failure_is_a_sentence_too(run, monkeypatch: pytest.Monkey
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the cat sat on the keyboard")
 
-    monkeypatch.setattr("rrise.certifiers.folder.load_certifier", broken)
+    monkeypatch.setattr("rrise.deployment.loading.load_deployed", broken)
     code, _, errors = run("certify", "a", "b")
     assert code == 1
     assert "RuntimeError: the cat sat on the keyboard" in errors

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE
+from rrise.certifiers.methods import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +26,10 @@ def methods(run: Path) -> set[str]:
 
 def test_every_method_that_votes_is_evaluated_at_every_level(quick_demo: Path) -> None:
     found = results(quick_demo)
-    assert methods(quick_demo) == set(METHODS) - {JENSEN_SHANNON}
-    levels = {result["failure"] for result in found["results"] if result["method"] == RRISE}
+    assert methods(quick_demo) == set(METHODS) - {JENSEN_SHANNON.name}
+    levels = {result["failure"] for result in found["results"] if result["method"] == RRISE.name}
     assert levels == {"0.25", "0.1", "0.05"}  # 100 calibration inputs are too few for 0.01
-    assert {result["failure"] for result in found["results"] if result["method"] == TWO_STAGE} == {
+    assert {result["failure"] for result in found["results"] if result["method"] == TWO_STAGE.name} == {
         "0.25",
         "0.1",
         "0.05",
@@ -45,9 +45,11 @@ def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> N
     assert code == 0
     assert output.count("surrogates/init0_n200: written") == 1
     code, output, _ = run("evaluate", finished, "--surrogate", "head@50")  # one more: the other one stays
-    variants = {result["variant"] for result in results(finished)["results"] if result["method"] == RRISE}
+    variants = {
+        result["variant"] for result in results(finished)["results"] if result["method"] == RRISE.name
+    }
     assert variants == {"trainhead_initbase_n200", "trainhead_initbase_n50"}
-    scores = {r["score"] for r in results(finished)["results"] if r["method"] == JENSEN_SHANNON}
+    scores = {r["score"] for r in results(finished)["results"] if r["method"] == JENSEN_SHANNON.name}
     assert scores == {"additive", "probit", "none"}
     assert "Baseline 4" in output
     again = run("evaluate", finished)[1]
@@ -74,11 +76,13 @@ def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished
     assert "protocol paper" in output
     found = results(finished)
     assert (found["test_inputs"], found["protocol"]) == (200, "paper")
-    assert TWO_STAGE in methods(finished)
+    assert TWO_STAGE.name in methods(finished)
     assert {path.name for path in (finished / "votes").iterdir()} >= {"calibration-reported"}
     splits = json.loads((finished / "splits.json").read_text())
     table = pq.read_table(finished / "evaluation" / "certificates.parquet").to_pydict()
-    ours = [index for index, method in zip(table["index"], table["method"], strict=True) if method == RRISE]
+    ours = [
+        index for index, method in zip(table["index"], table["method"], strict=True) if method == RRISE.name
+    ]
     assert ours == sorted(splits["calibration"] + splits["test"])
     assert run("evaluate", finished, "--protocol", "held-out", "--no-paper")[0] == 0
     assert results(finished)["test_inputs"] == 100
@@ -136,7 +140,7 @@ def test_certificates_are_shown_and_exported(run, quick_demo: Path, tmp_path: Pa
         (("evaluate", "RUN", "--set", "votes.seed=3"), "expected a setting of the table evaluation, got"),
         (
             ("report", "RUN", "--out", "nowhere/page.html"),
-            "expected the name of a file in an existing folder",
+            "expected a file name in an existing folder",
         ),
         (("certificates", "RUN", "--where", "label == '3'"), "write label == 3"),
         (("evaluate", "RUN", "--surrogate", "hed"), "did you mean head?"),

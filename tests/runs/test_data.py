@@ -158,7 +158,7 @@ def test_a_given_base_is_not_trained(own: Path) -> None:
     with pytest.raises(RriseError, match=r"remove base.architecture and base.options"):
         run_recipe(Path("third"), other, QUIET, until="base")
     with pytest.raises(
-        RriseError, match=r"expected base.weights as a model folder or a safetensors file, got"
+        RriseError, match=r"expected base.weights to be a model folder or a safetensors file, got"
     ):
         run_recipe(Path("third"), read_recipe(own, changes={"base.weights": "nowhere"}), QUIET)
 

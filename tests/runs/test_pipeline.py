@@ -18,9 +18,9 @@ import torch
 from rich.console import Console
 
 import rrise
+from rrise.certifiers.methods import RRISE, TWO_STAGE
 from rrise.data.catalogue import load_dataset
 from rrise.errors import RriseError
-from rrise.evaluation.measure.outcomes import RRISE, TWO_STAGE
 from rrise.evaluation.measure.results import Evaluation
 from rrise.files import TEMPORARY
 from rrise.models.folder import load_model
@@ -104,16 +104,16 @@ def test_the_surrogate_is_a_model_folder(quick_demo: Path) -> None:
 
 def test_is_worth_looking_at(quick_demo: Path) -> None:
     evaluation = Evaluation(json.loads((quick_demo / RESULTS).read_text()))
-    assert evaluation.metrics(TWO_STAGE)["accuracy"] > 0.75
+    assert evaluation.metrics(TWO_STAGE.name)["accuracy"] > 0.75
     assert evaluation.own["certified_accuracy"] > 0.5
     assert evaluation.own["average_certified_radius"] > 0.1
     assert evaluation.own["mean_passes"] == 1
-    assert evaluation.own["break_even"][f"{TWO_STAGE} n500"] > 0
+    assert evaluation.own["break_even"][f"{TWO_STAGE.name} n500"] > 0
 
 
 def test_certificates_on_disk_are_those_of_the_loaded_certifier(quick_demo: Path) -> None:
     stored = pq.read_table(quick_demo / "evaluation" / "certificates.parquet").to_pylist()
-    rows = [row for row in stored if row["method"] == RRISE]
+    rows = [row for row in stored if row["method"] == RRISE.name]
     table = {name: [row[name] for row in rows] for name in rows[0]}
     certificates = rrise.load_certifier(quick_demo / "certifier")(
         load_dataset("digits").test.inputs(np.array(table["index"]))

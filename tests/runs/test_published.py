@@ -231,5 +231,5 @@ def test_the_surrogate_can_be_trained_on_fewer_votes_than_are_collected(
     assert before.variant == all_votes.variant
     np.testing.assert_array_equal(before.test.top_probability, all_votes.test.top_probability)
     assert not np.allclose(few.test.top_probability, all_votes.test.top_probability, rtol=1e-3)
-    with pytest.raises(SettingError, match=r"surrogate.votes of at most votes.train = 16, got 17"):
+    with pytest.raises(SettingError, match=r"surrogate.votes to be at most votes.train = 16, got 17"):
         read_recipe("digits", "quick", {"votes.train": 16, "surrogate.votes": 17})

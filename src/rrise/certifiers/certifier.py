@@ -22,7 +22,8 @@ class Certifier(Protocol):
     base classifier. The service, the command line and evaluations use only this interface.
 
     All certifiers treat bad values alike. A value that is not finite or out of range raises an `InputError`
-    that names the input. If a network returns NaN for a valid input, the certifier abstains.
+    that names the input. If a surrogate returns NaN for a valid input, the certifier abstains. If a base
+    classifier returns NaN under noise, an `InputError` names the input.
 
     Attributes:
         input_shape: the shape of one input.

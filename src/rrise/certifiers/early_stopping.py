@@ -17,7 +17,6 @@ from rrise.errors import SettingError
 from rrise.looks import ORANGE, Look
 from rrise.statistics import (
     Level,
-    certified_radius,
     check_budget,
     check_level,
     clopper_pearson_lower,
@@ -25,6 +24,7 @@ from rrise.statistics import (
     level_text,
 )
 from rrise.votes.array import votes_for
+from rrise.votes.noise import Noise
 from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
@@ -38,10 +38,10 @@ TOLERANCES = (0.01, 0.05)
 class EarlyStopping(VoteMethod):
     """Votes in steps of `ceil(n / 10)` until more votes would gain little; Baseline 3 of the paper.
 
-    After each step, the top class of all votes so far has a Clopper–Pearson radius. `predicted_radius`
-    predicts it for `n` votes. An input is done when `(predicted - now) / predicted` is below `tolerance`,
-    when the predicted radius is 0, or after `n` votes. Its certificate is computed as if the number of votes
-    had been fixed beforehand.
+    After each step, the top class of all votes so far has a Clopper–Pearson radius. `predicted_bound`
+    predicts its bound for `n` votes. An input is done when `(predicted - now) / predicted` of the radii is
+    below `tolerance`, when the predicted radius is 0, or after `n` votes. Its certificate is computed as if
+    the number of votes had been fixed beforehand.
 
     **The level does not hold**: the votes decide when to stop, and which class is bounded. In simulations
     with two classes, the rate of wrong certificates was up to 1.1 times `failure` at a tolerance of 0.05,
@@ -104,7 +104,7 @@ class EarlyStopping(VoteMethod):
         for now in self.looks:
             counts[active] += votes.counts(before, now, active)
             passes[active] = now
-            active = active[self._goes_on(counts[active].max(axis=1), now, votes.smoothing.sigma)]
+            active = active[self._goes_on(counts[active].max(axis=1), now, votes.smoothing.noise)]
             before = now
         label = counts.argmax(axis=1)
         return Certificates.from_bound(
@@ -114,30 +114,28 @@ class EarlyStopping(VoteMethod):
             passes=passes,
         )
 
-    def _goes_on(self, agreeing: NDArray[np.int64], now: int, sigma: float) -> NDArray[np.bool_]:
+    def _goes_on(self, agreeing: NDArray[np.int64], now: int, noise: Noise) -> NDArray[np.bool_]:
         alpha = float(exact_level(self.failure, "failure"))
-        radius = certified_radius(clopper_pearson_lower(agreeing, now, alpha), sigma)
-        predicted = predicted_radius(agreeing, now, self.n, alpha, sigma)
+        radius = noise.radius(clopper_pearson_lower(agreeing, now, alpha))
+        predicted = noise.radius(predicted_bound(agreeing, now, self.n, alpha))
         return np.asarray((predicted > 0) & (predicted - radius >= self.tolerance * predicted))
 
 
-def predicted_radius(
-    agreeing: ArrayLike, n_now: ArrayLike, n_final: int, alpha: float, sigma: float
-) -> NDArray[np.float64]:
-    """Return the predicted radius of `n_final` votes, when `agreeing` of `n_now` are for the class.
+def predicted_bound(agreeing: ArrayLike, n_now: ArrayLike, n_final: int, alpha: float) -> NDArray[np.float64]:
+    """Return the predicted bound of `n_final` votes, when `agreeing` of `n_now` are for the class.
 
-    It is the radius of `p - z sqrt(p (1 - p) / n_final)`, with `p = agreeing / n_now` and `z` the `1 - alpha`
-    quantile of the normal distribution. It is at most the radius of `n_final` votes that all agree. The
-    prediction serves for planning and proves nothing.
+    It is `p - z sqrt(p (1 - p) / n_final)`, with `p = agreeing / n_now` and `z` the `1 - alpha` quantile of
+    the normal distribution. It is at most the bound of `n_final` votes that all agree. The prediction serves
+    for planning and proves nothing.
 
-    >>> predicted_radius([600, 990, 1000], 1000, 10_000, alpha=0.001, sigma=0.25).round(4).tolist()
-    [0.0536, 0.556, 0.7996]
+    >>> predicted_bound([600, 990, 1000], 1000, 10_000, alpha=0.001).round(4).tolist()
+    [0.5849, 0.9869, 0.9993]
     """
     alpha = check_level(alpha, "alpha")
     proportion = np.asarray(agreeing, dtype=np.float64) / np.asarray(n_now, dtype=np.float64)
     spread = np.sqrt(proportion * (1 - proportion) / n_final)
     bound = proportion + special.ndtri(alpha) * spread
-    return certified_radius(np.clip(bound, 0.0, alpha ** (1 / n_final)), sigma)
+    return np.clip(bound, 0.0, alpha ** (1 / n_final))
 
 
 register_words(
@@ -151,6 +149,8 @@ EARLY_STOPPING = register_method(
     Method(
         "Baseline 3",
         label="Baseline 3: early stopping, not valid",
+        about="Stops when the predicted gain is small, then bounds as if the number of votes had been fixed "
+        "(after Voracek, 2024); its level does not hold.",
         order=3,
         look=Look(ORANGE, (6, 1.5, 1.5, 1.5), "v", "\\\\\\"),
         in_paper=True,

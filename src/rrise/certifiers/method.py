@@ -28,6 +28,7 @@ class Method:
     Attributes:
         name: its name in results and tables, such as `Baseline 2`.
         label: its name in figures and pages; `name` if empty.
+        about: a sentence for the documents: what it does, and whether its level holds.
         order: its place in tables and legends.
         look: how it is drawn.
         in_paper: whether the paper has it.
@@ -43,6 +44,7 @@ class Method:
 
     name: str
     label: str = ""
+    about: str = ""
     order: int = LAST
     look: Look = UNKNOWN
     in_paper: bool = False
@@ -73,7 +75,7 @@ METHODS: dict[str, Method] = {}
 def register_method(method: Method) -> Method:
     """Register a method under its name, which must be new."""
     if method.name in METHODS:
-        raise SettingError(f"a method named {method.name!r} is already registered: choose another name")
+        raise SettingError(f"a method named {method.name!r} is registered already: choose another name")
     METHODS[method.name] = method
     return method
 

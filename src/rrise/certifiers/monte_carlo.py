@@ -162,6 +162,8 @@ ONE_STAGE = register_method(
     Method(
         "Baseline 1",
         label="Baseline 1: Monte Carlo, one-stage",
+        about="Chooses the class and bounds it with the same votes, as in the paper: wrong up to twice as "
+        "often as its level says.",
         order=1,
         look=Look(VERMILLION, (6, 2), "s", "///"),
         in_paper=True,
@@ -173,6 +175,8 @@ ONE_STAGE = register_method(
 TWO_STAGE = register_method(
     Method(
         "Monte Carlo, two-stage",
+        about="Chooses the class with separate selection votes (Cohen et al., 2019); its level holds for "
+        "each input.",
         order=5,
         look=Look(INK, (4, 1.5, 1, 1.5, 1, 1.5), "P"),
         variants=lambda n, failure: [(f"n{n}", partial(MonteCarlo, n, failure))],

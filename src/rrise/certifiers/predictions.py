@@ -78,12 +78,21 @@ register_words(
     "surrogate-at-face-value", why="The surrogate's probability is no lower bound: it was not calibrated."
 )
 RRISE = register_method(
-    Method("RRISE", order=0, look=Look(BLUE, (), "o"), in_paper=True, paper_variant="trainhead_initbase")
+    Method(
+        "RRISE",
+        about="Takes one pass of the calibrated surrogate; its level holds on average over inputs.",
+        order=0,
+        look=Look(BLUE, (), "o"),
+        in_paper=True,
+        paper_variant="trainhead_initbase",
+    )
 )
 JENSEN_SHANNON = register_method(
     Method(
         "Baseline 4",
         label="Baseline 4: Jensen–Shannon surrogate",
+        about="Takes one pass of the Jensen–Shannon surrogate (Bhardwaj et al., 2024): calibrated, its level "
+        "holds as RRISE's does; at face value nothing is promised.",
         order=4,
         look=Look(PURPLE, (1, 1), "D", "xxx"),
         in_paper=True,

@@ -15,7 +15,8 @@ from rrise.certifiers.method import Method, register_method
 from rrise.certifiers.voting import SELECTION_VOTES, VoteMethod, check_enough_votes, check_whole_number
 from rrise.errors import SettingError
 from rrise.looks import SKY, Look
-from rrise.statistics import Level, anytime_lower, certified_radius, check_level, exact_level, level_text
+from rrise.statistics import Level, anytime_lower, check_level, exact_level, level_text
+from rrise.votes.noise import Noise
 from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
@@ -158,7 +159,7 @@ class Sequential(VoteMethod):
     def look_by_look(self, votes: VoteSequence) -> Iterator[SequentialLook]:
         """Yield what is certified at each look, drawing votes only for inputs that are not done."""
         check_enough_votes(votes, self.n)
-        alpha, sigma = float(exact_level(self.failure, "failure")), votes.smoothing.sigma
+        alpha, noise = float(exact_level(self.failure, "failure")), votes.smoothing.noise
         label = votes.counts(0, self.selection).argmax(axis=1)
         agreeing, passes = np.zeros(len(votes), dtype=np.int64), np.zeros(len(votes), dtype=np.int64)
         bound = np.zeros(len(votes))
@@ -168,21 +169,21 @@ class Sequential(VoteMethod):
             passes[active] = now
             seen = anytime_lower(agreeing[active], now - self.selection, alpha)
             bound[active] = np.maximum(bound[active], seen)
-            active = active[self._goes_on(bound[active], agreeing[active], now, sigma)]
+            active = active[self._goes_on(bound[active], agreeing[active], now, noise)]
             before = now
             yield SequentialLook(
                 now, now - self.selection, label, agreeing.copy(), bound.copy(), passes.copy()
             )
 
     def _goes_on(
-        self, bound: Array, agreeing: NDArray[np.int64], now: int, sigma: float
+        self, bound: Array, agreeing: NDArray[np.int64], now: int, noise: Noise
     ) -> NDArray[np.bool_]:
-        radius = certified_radius(bound, sigma)
+        radius = noise.radius(bound)
         goes_on = np.full(bound.shape, now < self.n)
         if self.radius is not None:
             goes_on &= radius < self.radius
         if self.tolerance is not None and now < self.n:
-            predicted = certified_radius(self._predicted(bound, agreeing, now), sigma)
+            predicted = noise.radius(self._predicted(bound, agreeing, now))
             goes_on &= (predicted > 0) & (predicted - radius >= self.tolerance * predicted)
         return goes_on
 
@@ -206,6 +207,8 @@ register_words("sequential", why="This holds whenever and for whatever reason th
 SEQUENTIAL = register_method(
     Method(
         "Sequential, anytime-valid",
+        about="Stops for any reason, with a bound that holds at every moment; its level holds for each "
+        "input.",
         order=6,
         look=Look(SKY, (8, 2, 2, 2), "X", "---"),
         variants=lambda n, failure: [

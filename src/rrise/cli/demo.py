@@ -16,7 +16,7 @@ def demo(
     strategy: Annotated[
         str, typer.Option(help="Weights the surrogate trains: head, all or all-random.")
     ] = "head",
-    score: Annotated[str, typer.Option(help="Calibration score: probit or additive.")] = "probit",
+    score: Annotated[str, typer.Option(help="Calibration score, such as probit or additive.")] = "probit",
     failure: Annotated[float, typer.Option(help="Bound on the probability of a wrong certificate.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Seed of splits, training and votes.")] = 100,
 ) -> None:

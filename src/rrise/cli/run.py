@@ -89,14 +89,19 @@ def run_steps(
 
 
 def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> None:
-    from rrise.evaluation.report.comparison import COMPARED, break_even_sentence, comparison_rows
+    from rrise.evaluation.report.comparison import (
+        break_even_sentence,
+        comparison_headings,
+        comparison_rows,
+    )
 
     found = evaluation.results
     table = Table(
         title=f"{found['test_inputs']:,} test inputs, total failure {found['main_failure']}, protocol "
         f"{found['protocol']}"
     )
-    kept = [COMPARED.index(name) for name in _COLUMNS]
+    headings = comparison_headings()
+    kept = [headings.index(name) for name in _COLUMNS]
     for heading in _COLUMNS.values():
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for row in comparison_rows(found):

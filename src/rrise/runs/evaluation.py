@@ -11,8 +11,9 @@ from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.evaluation.measure.evidence import Evidence, rounded_down
 from rrise.evaluation.measure.evidence_files import write_evidence
+from rrise.evaluation.measure.known import voting_methods
 from rrise.evaluation.measure.methods import SurrogateEvidence, voting_outcomes
-from rrise.evaluation.measure.outcomes import METHODS, SURROGATES, Offline, Outcome
+from rrise.evaluation.measure.outcomes import Offline, Outcome
 from rrise.evaluation.measure.results import RESULTS, Evaluation
 from rrise.evaluation.report.evaluation_folder import write_evaluation
 from rrise.evaluation.report.shown import Shown
@@ -234,7 +235,7 @@ class _Evaluator:
                 sentences.append(
                     f"{main} at failure {level}: it takes {least} calibration inputs, not {have}"
                 )
-        voting = (method for method in METHODS if method not in SURROGATES)
+        voting = (method.name for method in voting_methods())
         if missing := [method for method in voting if (method, self.failure) not in done]:
             sentences.append(f"{', '.join(missing)}: {self.votes.length} votes per input are too few")
         return sentences

@@ -31,7 +31,7 @@ from rrise.runs.toml_tables import (
     write_tables,
 )
 from rrise.settings import check_settings
-from rrise.statistics import check_budget, conformal_rank, conformal_share
+from rrise.statistics import check_budget, conformal_rank, conformal_share, score_by_name
 
 PROFILE = "profile"
 
@@ -57,6 +57,7 @@ class Recipe:
         self._check_evaluation()
 
     def _check_levels(self) -> None:
+        score_by_name(self.calibration.score)
         gamma = conformal_share(self.calibration.failure, self.calibration.beta)
         if isinstance(self.data.calibration, int):
             conformal_rank(self.data.calibration, gamma)

@@ -187,7 +187,7 @@ class CalibrationSettings:
         0.001
     )
     score: Annotated[
-        Literal["additive", "probit"], Setting("The scale on which the surrogate's error is measured.")
+        str, Setting("The scale on which the surrogate's error is measured: `probit` or `additive`.")
     ] = "probit"
 
 

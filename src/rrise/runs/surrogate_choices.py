@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rrise.errors import SettingError, did_you_mean
-from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE
 
 Strategy = Literal["head", "all", "all-random"]
 Objective = Literal["cross-entropy", "jensen-shannon"]
@@ -56,8 +55,10 @@ class SurrogateChoice:
 
     @property
     def method(self) -> str:
-        """The paper's name of the method."""
-        return JENSEN_SHANNON if self.objective == "jensen-shannon" else RRISE
+        """The name of the method that it is registered under."""
+        from rrise.certifiers.methods import JENSEN_SHANNON, RRISE
+
+        return (JENSEN_SHANNON if self.objective == "jensen-shannon" else RRISE).name
 
     @property
     def variant(self) -> str:

@@ -20,18 +20,12 @@ from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.exporting import RANGE_INPUTS, export_certifier
 from rrise.deployment.export.folder import read_cost
 from rrise.deployment.loading import load_deployed
-from rrise.models.catalogue import SmallConvNet, build_model
+from rrise.models.catalogue import build_model
 from rrise.statistics import fit_calibration
 from rrise.votes.array import Votes
 from tests.deployment.export.small_exports import Calibrated, calibrated, rrise_digests
 
 SHAPE = (1, 8, 8)
-
-
-@pytest.fixture(scope="module")
-def made() -> Calibrated:
-    torch.manual_seed(0)
-    return calibrated(SmallConvNet(), SHAPE)
 
 
 @pytest.fixture(scope="module")

@@ -22,16 +22,9 @@ from rrise.deployment.export.exporting import export_certifier
 from rrise.deployment.export.graph import surrogate_graph, with_certificates
 from rrise.deployment.loading import load_deployed
 from rrise.errors import InputError
-from rrise.models.catalogue import SmallConvNet
-from tests.deployment.export.small_exports import Calibrated, calibrated, sign
+from tests.deployment.export.small_exports import Calibrated, sign
 
 FILES = ["certifier.onnx", "certifier.json", "calibration.parquet", "probe.npz", "README.md"]
-
-
-@pytest.fixture(scope="module")
-def made() -> Calibrated:
-    torch.manual_seed(0)
-    return calibrated(SmallConvNet(), (1, 8, 8))
 
 
 @pytest.fixture(scope="module")

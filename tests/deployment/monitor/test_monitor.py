@@ -21,7 +21,6 @@ from rrise.deployment.monitor.auditing import Auditor, verdict
 from rrise.deployment.monitor.monitor import Monitor
 from rrise.deployment.monitor.state import MOST_POINTS, History
 from rrise.deployment.monitor.store import Audit
-from rrise.deployment.monitor.subject import smoothing_of
 from rrise.statistics import fit_calibration
 from rrise.votes.smoothing import Smoothing
 from tests.closed_forms import HalfSpace
@@ -126,7 +125,7 @@ def test_audits_have_the_votes_score_and_bound_of_the_definition(
 
 
 def test_each_audit_has_fresh_noise(watched: SurrogateCertifier, base: HalfSpace) -> None:
-    auditor = Auditor(base, smoothing_of(watched), watched.calibration, (4,), seed=3)
+    auditor = Auditor(base, watched, seed=3)
     middle = np.full(4, 0.4, dtype=np.float32)
     audits = [Audit(number, 0.0, 1, 0.6, 0.0, False, middle) for number in (*range(1, 40), 1)]
     agreeing = [auditor.audit(audit).agreeing for audit in audits]  # type: ignore[union-attr]
@@ -332,7 +331,7 @@ def test_refuses_another_surrogate_with_the_same_guarantee(
         ({"policy": "monte-carlo"}, "monte-carlo needs the base classifier"),
         ({"rate": 0.0}, "rate strictly between 0 and 1"),
         ({"max_waiting": 0}, "max_waiting to be at least 1, got 0"),
-        ({"base": nn.Linear(4, 2)}, "audits need the one it belongs to"),
+        ({"base": nn.Linear(4, 2)}, "give it the one it belongs to"),
     ],
 )
 def test_refuses_settings_that_cannot_work(
@@ -351,7 +350,7 @@ def test_the_smoothed_classifier_comes_with_the_guarantee(
     watched: SurrogateCertifier, base: HalfSpace
 ) -> None:
     votes = rrise.collect_votes(base, queries(1), sigma=0.25, n=10)
-    assert smoothing_of(watched) == votes.smoothing
+    assert watched.smoothing == votes.smoothing
     assert isinstance(votes.smoothing, Smoothing)
 
 

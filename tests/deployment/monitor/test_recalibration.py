@@ -112,9 +112,7 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     assert loaded.calibration == new.calibration
     assert loaded.guarantee == new.guarantee
     year = datetime.now(UTC).year
-    assert f"exchangeable with the calibration inputs, which are queries audited from {year}" in str(
-        loaded.guarantee
-    )
+    assert f"The calibration inputs are queries audited from {year}" in str(loaded.guarantee)
     assert loaded.guarantee.calibration is not None
     assert loaded.guarantee.calibration.inputs == 60
     assert "UTC, 60 of them different: drawn in the same way" in str(loaded.guarantee)

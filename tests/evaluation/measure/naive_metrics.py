@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.guarantee import monte_carlo_guarantee
+from rrise.certifiers.guarantee import per_input_guarantee
 from rrise.statistics import exact_level
 from rrise.votes.smoothing import Smoothing
 
-GUARANTEE = monte_carlo_guarantee(
-    exact_level(0.1, "alpha"), 100, 10, Smoothing("f" * 64, 0.5, None, "float32")
+GUARANTEE = per_input_guarantee(
+    "monte-carlo", exact_level(0.1, "failure"), Smoothing("f" * 64, 0.5, None, "float32"), votes=100
 )
 THRESHOLDS = [0.0, 0.025, 0.05, 0.1, 0.15, 0.2]
 

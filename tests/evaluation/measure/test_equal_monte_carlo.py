@@ -8,6 +8,7 @@ import pytest
 from rrise.evaluation.measure import equal_monte_carlo
 from rrise.evaluation.measure.equal_monte_carlo import BUDGETS, SELECTIONS, Rivals
 from rrise.statistics import certified_radius, clopper_pearson_lower
+from rrise.votes.noise import Gaussian
 
 SIGMA, MANY = 0.5, 11_000
 
@@ -23,7 +24,7 @@ def skewed(inputs: int, classes: int) -> np.ndarray:
 def test_certifies_what_freshly_collected_votes_would() -> None:
     p = skewed(4_000, 5)
     labels = p.argmax(axis=1)
-    found = Rivals(votes_of(p), labels, SIGMA).at(0.05)
+    found = Rivals(votes_of(p), labels, Gaussian(SIGMA)).at(0.05)
     assert len(found) == len(SELECTIONS) * len(BUDGETS)
     rng = np.random.default_rng(1)
     for selection, n in ((1, BUDGETS[8]), (10, BUDGETS[17]), (SELECTIONS[19], BUDGETS[29])):
@@ -43,7 +44,7 @@ def test_stages_share_no_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equal_monte_carlo, "SELECTIONS", (1,))  # one vote chooses: most is shared there
     inputs, alpha = 20_000, 0.2
     votes = np.full((inputs, 2), MANY // 2)
-    found = Rivals(votes, np.zeros(inputs, dtype=np.int64), SIGMA).at(alpha)
+    found = Rivals(votes, np.zeros(inputs, dtype=np.int64), Gaussian(SIGMA)).at(alpha)
     for n, rival in zip(BUDGETS, found, strict=True):  # the label is 0 for half of them
         assert rival.passes == 1 + n
         assert rival.certified_accuracy <= alpha / 2 + 4 * np.sqrt(alpha / 2 / inputs)
@@ -51,7 +52,7 @@ def test_stages_share_no_votes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_cheapest_that_certifies_enough() -> None:
     p = skewed(500, 4)
-    rivals = Rivals(votes_of(p), p.argmax(axis=1), SIGMA)
+    rivals = Rivals(votes_of(p), p.argmax(axis=1), Gaussian(SIGMA))
     for accuracy, radius in ((0.3, 0.05), (0.5, 0.2), (0.6, 0.1)):
         found = rivals.cheapest(0.1, accuracy, radius)
         assert found is not None
@@ -81,7 +82,7 @@ def test_is_at_most_about_a_fifth_dearer_than_any_other_number_of_votes(
         monkeypatch.setattr(equal_monte_carlo, name, tuple(n for n in numbers if n <= 60))
     p, share = skewed(10_000, 3), 0.7
     labels = p.argmax(axis=1)
-    found = Rivals(votes_of(p), labels, SIGMA).cheapest(0.1, share, 0.1)
+    found = Rivals(votes_of(p), labels, Gaussian(SIGMA)).cheapest(0.1, share, 0.1)
     assert found is not None
     assert found.passes <= 60
     rng, rows, cheapest = np.random.default_rng(1), np.arange(len(p)), found.passes
@@ -98,13 +99,13 @@ def test_is_at_most_about_a_fifth_dearer_than_any_other_number_of_votes(
 
 def test_takes_no_more_votes_than_there_are() -> None:
     p = skewed(50, 3)
-    found = Rivals(votes_of(p, n=60), p.argmax(axis=1), SIGMA).at(0.25)
+    found = Rivals(votes_of(p, n=60), p.argmax(axis=1), Gaussian(SIGMA)).at(0.25)
     assert found
     assert max(rival.passes for rival in found) == 60
-    assert Rivals(votes_of(p, n=1), p.argmax(axis=1), SIGMA).at(0.25) == []
+    assert Rivals(votes_of(p, n=1), p.argmax(axis=1), Gaussian(SIGMA)).at(0.25) == []
 
 
 def test_the_same_votes_give_the_same_rivals() -> None:
     p = skewed(100, 3)
-    first, second = (Rivals(votes_of(p), p.argmax(axis=1), SIGMA).at(0.1) for _ in range(2))
+    first, second = (Rivals(votes_of(p), p.argmax(axis=1), Gaussian(SIGMA)).at(0.1) for _ in range(2))
     assert first == second

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rrise.certifiers.methods import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE
 from rrise.certifiers.predictions import Predictions, calibrated_certificates, face_value_certificates
 from rrise.evaluation.figures import result_figures, write_figures
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes, voting_outcomes
-from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, METHODS, RRISE, TWO_STAGE, Offline, Outcome
+from rrise.evaluation.measure.outcomes import Offline, Outcome
 from rrise.evaluation.measure.over_seeds import over_seeds
 from rrise.evaluation.tables.tables import build_tables, write_tables
 from rrise.files import Json
@@ -36,7 +37,7 @@ def outcomes(share: np.ndarray, classes: int) -> tuple[list[Outcome], StoredVote
     votes = stored(share, classes, 1)
     calibration = stored(np.resize(share, CALIBRATION), classes, 3)
     found: list[Outcome] = []
-    for method, variant in ((RRISE, f"trainhead_initbase_n{N}"), (JENSEN_SHANNON, f"init0_n{N}")):
+    for method, variant in ((RRISE.name, f"trainhead_initbase_n{N}"), (JENSEN_SHANNON.name, f"init0_n{N}")):
         predictions = [
             Predictions(np.zeros(len(part), dtype=np.int64), part.counts(0, N)[:, 0] / N)
             for part in (votes, calibration)
@@ -88,7 +89,7 @@ def test_any_run_gives_sensible_tables_and_figures(case: str, tmp_path: Path) ->
         assert set(issued.values()) == {0}
     elif case in ("one class", "an empty boundary set"):
         assert set(issued.values()) == {1}
-        assert main[RRISE]["boundary_accuracy"] is None
+        assert main[RRISE.name]["boundary_accuracy"] is None
     tables = build_tables(over_seeds([run]), {"made up": THRESHOLDS}, protocol="held-out", paper=True)
     assert {"main_cert_boundary", "main_compute", "baseline2_ablation"} <= {table.name for table in tables}
     write_tables(tmp_path, tables)
@@ -100,18 +101,18 @@ def test_any_run_gives_sensible_tables_and_figures(case: str, tmp_path: Path) ->
 
 def test_small_budgets_are_left_out_where_they_cannot_certify() -> None:
     found, _ = outcomes(np.linspace(0.5, 1, 20), 3)
-    two_stage = {(o.setting.budget, o.setting.failure) for o in found if o.setting.method == TWO_STAGE}
+    two_stage = {(o.setting.budget, o.setting.failure) for o in found if o.setting.method == TWO_STAGE.name}
     assert two_stage == {(n, level) for n in (100, N) for level in ("0.25", "0.1", "0.05", "0.01")}
     pilots = {o.setting.budget for o in found if o.setting.method == "Baseline 2"}
     assert pilots == {N}  # a pilot of 100 leaves nothing of a budget of 100
-    levels = {o.setting.failure for o in found if o.setting.method == RRISE}
+    levels = {o.setting.failure for o in found if o.setting.method == RRISE.name}
     assert levels == {"0.25", "0.1", "0.05"}  # 80 calibration inputs are too few for 0.01
 
 
 def test_without_selection_votes_there_are_no_two_stages() -> None:
     votes = stored(np.linspace(0.5, 1, 20), 3, 1)
     methods = {outcome.setting.method for outcome in voting_outcomes(votes, None, (N,), (0.1,))}
-    assert methods == set(METHODS) - {RRISE, JENSEN_SHANNON, TWO_STAGE}
+    assert methods == set(METHODS) - {RRISE.name, JENSEN_SHANNON.name, TWO_STAGE.name}
 
 
 def test_a_surrogate_is_calibrated_on_held_out_predictions_alone() -> None:
@@ -133,7 +134,7 @@ def test_a_surrogate_is_calibrated_on_held_out_predictions_alone() -> None:
 
 def test_at_face_value_nothing_is_promised() -> None:
     certificates = face_value_certificates(Predictions(np.array([1]), np.array([0.9])), SMOOTHING)
-    assert certificates.guarantee.failure == "none"
+    assert certificates.guarantee.failure is None
     assert certificates.guarantee.level == 0
     assert certificates.issued.all()
 
@@ -147,3 +148,18 @@ def test_certificates_take_the_votes_of_their_own_inputs() -> None:
             smoothing=SMOOTHING,
             failure=0.5,
         )
+
+
+def test_outcomes_come_in_the_order_that_stored_evidence_has() -> None:
+    votes, selection = (stored(np.linspace(0.5, 1, 20), 3, seed) for seed in (1, 2))
+    found = [outcome.setting for outcome in voting_outcomes(votes, selection, (N,), (0.1,))]
+    assert [(setting.method, setting.variant) for setting in found] == [
+        ("Baseline 1", "n600"),
+        ("Monte Carlo, two-stage", "n600"),
+        ("Baseline 2", "k600_decline0.01"),
+        ("Baseline 3", "n600_tol0.01"),
+        ("Sequential, anytime-valid", "n600_tol0.01"),
+        ("Baseline 2", "k600_decline0.05"),
+        ("Baseline 3", "n600_tol0.05"),
+        ("Sequential, anytime-valid", "n600_tol0.05"),
+    ]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,6 @@ def four() -> Certificates:
     return Certificates.from_bound(
         np.array([0, 1, 2, 0]),
         np.array([0.9535, 0.45, 0.8, 0.7]),
-        sigma=0.5,
         guarantee=GUARANTEE,
         passes=[110, 110, 50, 130],
     )
@@ -73,10 +74,11 @@ def test_average_radii_by_hand(four: Certificates) -> None:
 
 
 def test_radius_ratio_by_hand(four: Certificates, edges: Certificates) -> None:
-    half = Certificates.from_bound(four.label, four.lower_bound, sigma=0.25, guarantee=GUARANTEE, passes=1)
+    less_noise = replace(GUARANTEE, smoothing=replace(GUARANTEE.smoothing, noise=0.25))
+    half = Certificates.from_bound(four.label, four.lower_bound, guarantee=less_noise, passes=1)
     assert metrics.radius_ratio(half, four) == pytest.approx(0.5)
     assert metrics.radius_ratio(four, four) == 1
-    nothing = Certificates.from_bound(four.label, np.full(4, 0.5), sigma=1, guarantee=GUARANTEE, passes=1)
+    nothing = Certificates.from_bound(four.label, np.full(4, 0.5), guarantee=GUARANTEE, passes=1)
     assert metrics.radius_ratio(nothing, four) == 0
     assert metrics.radius_ratio(four, nothing) is None
     with pytest.raises(ValueError, match="the same inputs, got 4 and 8"):
@@ -130,9 +132,7 @@ def test_every_metric_against_its_definition(classes: int, seed: int, inputs: in
 
 
 def test_all_abstained_has_sensible_numbers() -> None:
-    none = Certificates.from_bound(
-        np.array([0, 1]), np.array([0.5, 0.1]), sigma=1, guarantee=GUARANTEE, passes=1
-    )
+    none = Certificates.from_bound(np.array([0, 1]), np.array([0.5, 0.1]), guarantee=GUARANTEE, passes=1)
     labels = np.array([0, 1])
     assert metrics.accuracy(none, labels) == 1
     assert metrics.certified_accuracy(none, labels, 0.0) == 0
@@ -145,7 +145,7 @@ def test_all_abstained_has_sensible_numbers() -> None:
 
 def test_an_empty_boundary_set_has_mass_zero_and_nothing_else() -> None:
     confident = Certificates.from_bound(
-        np.array([0, 1]), np.array([0.75, 0.999]), sigma=1, guarantee=GUARANTEE, passes=1
+        np.array([0, 1]), np.array([0.75, 0.999]), guarantee=GUARANTEE, passes=1
     )
     assert metrics.boundary_mass(confident) == 0
     assert metrics.boundary_accuracy(confident, np.array([0, 1])) is None

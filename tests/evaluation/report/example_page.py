@@ -2,28 +2,29 @@
 
 import base64
 import re
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from rrise.certifiers.guarantee import Guarantee, no_guarantee, per_input_guarantee
 from rrise.evaluation.figures import Scatter, calibration_figure, result_figures
 from rrise.evaluation.measure.over_seeds import over_seeds
 from rrise.evaluation.report.images import png_bytes
 from rrise.evaluation.report.page import render_report
 from rrise.evaluation.tables.tables import build_tables
 from tests.evaluation.example_results import run
+from tests.made_certificates import SMOOTHING
 
 
-def guarantee(failure: str, nominal: str | None = None) -> dict[str, Any]:
-    return {
-        "method": "a method",
-        "failure": failure,
-        "promise": f"With probability at most {failure} something is wrong.",
-        "assumptions": ["the inputs are exchangeable."],
-        "not_promised": ["anything for attacked inputs."],
-        "numbers": {} if nominal is None else {"nominal_failure": nominal},
-    }
+def guarantee(failure: str, nominal: str | None = None) -> Guarantee:
+    """A guarantee at a level, or none at all; `nominal` is the level that bounds are computed at."""
+    level = None if nominal is None else Fraction(nominal)
+    if failure == "none":
+        return no_guarantee("a method", SMOOTHING, level)
+    return replace(per_input_guarantee("a method", Fraction(failure), SMOOTHING), nominal=level)
 
 
 def gallery(size: int = 12) -> list[dict[str, Any]]:

@@ -7,15 +7,16 @@ call `register_runtime(Runtime(...))`; the command line, cards and folders read 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rrise.errors import FolderError, SettingError, did_you_mean
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 IMAGES = "images"
-Outputs = Mapping[str, NDArray[Any]]
+Outputs = Mapping[str, "NDArray[Any]"]
 NUMBERS = ("fp32", "int8")
 _BATCH = 256
 
@@ -23,7 +24,7 @@ _BATCH = 256
 class Runner(Protocol):
     """A model in a runtime; it is thread-safe."""
 
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+    def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
 
 
@@ -52,7 +53,7 @@ RUNTIMES: dict[str, Runtime] = {}
 def register_runtime(runtime: Runtime) -> Runtime:
     """Register a runtime under its name, which must be new."""
     if runtime.name in RUNTIMES:
-        raise SettingError(f"a runtime named {runtime.name!r} is already registered: choose another name")
+        raise SettingError(f"a runtime named {runtime.name!r} is registered already: choose another name")
     RUNTIMES[runtime.name] = runtime
     return runtime
 
@@ -99,9 +100,11 @@ def open_model(form: Form, content: bytes, *, threads: int | None = None) -> Run
 
 
 def run_in_batches(
-    runner: Runner, inputs: NDArray[np.float32], batch_size: int = _BATCH
-) -> dict[str, NDArray[Any]]:
+    runner: Runner, inputs: "NDArray[np.float32]", batch_size: int = _BATCH
+) -> "dict[str, NDArray[Any]]":
     """Return the outputs of one or more inputs, by name."""
+    import numpy as np
+
     if len(inputs) <= batch_size:
         return dict(runner.run(inputs))
     starts = range(0, len(inputs), batch_size)
@@ -121,7 +124,7 @@ class _OnnxRuntime:
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self._names = [output.name for output in self._session.get_outputs()]
 
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+    def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
         return dict(zip(self._names, self._session.run(self._names, {IMAGES: inputs}), strict=True))
 
@@ -139,8 +142,10 @@ class _OpenVino:
         self._model = core.compile_model(core.read_model(content), "CPU", settings)
         self._names = [output.get_any_name() for output in self._model.outputs]
 
-    def run(self, inputs: NDArray[np.float32]) -> Outputs:
+    def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
+        import numpy as np
+
         found = self._model.create_infer_request().infer({IMAGES: inputs})
         return {name: np.array(found[name]) for name in self._names}
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, Spread
-from rrise.evaluation.figures.style import INK
+from rrise.evaluation.measure.all_metrics import METRICS
 from rrise.evaluation.measure.number_text import DASH
+from rrise.looks import INK
 
-Write = Callable[[float], str]
+Write = Callable[[float | None], str]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,12 @@ class Panel:
     unit: str
     write: Write
     scale: float = 1
+
+    @classmethod
+    def of(cls, key: str) -> "Panel":
+        """Return the panel of a metric, as that says."""
+        metric = METRICS[key]
+        return cls(key, metric.title, metric.unit, metric.write, metric.scale)
 
 
 _ERROR: Any = {"error_kw": {"elinewidth": 0.9, "ecolor": INK}}

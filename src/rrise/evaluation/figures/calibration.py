@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rrise.certifiers.methods import RRISE
 from rrise.errors import InputError
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import datasets_of, spread_of
-from rrise.evaluation.figures.style import BLUE, GREEN, INK, SKY, VERMILLION, figure, legend_below
+from rrise.evaluation.figures.style import figure, legend_below
+from rrise.evaluation.measure.known import FACE_VALUE, look_of_score
 from rrise.evaluation.measure.number_text import percent
-from rrise.evaluation.measure.outcomes import RRISE
 from rrise.files import Json
+from rrise.looks import BLUE, GREEN, INK, SKY, VERMILLION
 from rrise.statistics import format_down
 
 _SHOWN, _HOVER = 4000, 240
 _BOUND_STYLES: Any = ({"color": INK}, {"color": GREEN, "dashes": (5, 2)}, {"color": SKY, "dashes": (1, 1)})
-_SCORE_STYLES = {"additive": (VERMILLION, (5, 2), "s"), "probit": (BLUE, (), "o")}
+"""Of the first bounds: of points in two colours, the line of the bound that is judged stands out in ink."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,8 @@ def draw_calibration(drawing: Drawing, axes: Any, scatter: Scatter) -> None:
     cross: Any = {"s": 18, "color": VERMILLION, "marker": "x"}
     axes.scatter(q[below], p[below], label=f"estimate below the {first} bound", **cross, **dots)
     order = np.argsort(q)
-    for (name, bound), style in zip(bounds.items(), _BOUND_STYLES, strict=False):
+    for place, (name, bound) in enumerate(bounds.items()):
+        style = _BOUND_STYLES[place] if place < len(_BOUND_STYLES) else _line(name)
         axes.plot(q[order], bound[order], label=f"bound, {name}", linewidth=1.6, **style)
     for draw in (axes.axhline, axes.axvline):
         draw(0.5, color=INK, linewidth=0.9, dashes=(2, 2), alpha=0.7)
@@ -82,6 +85,11 @@ def draw_calibration(drawing: Drawing, axes: Any, scatter: Scatter) -> None:
     for i in np.linspace(0, len(q) - 1, min(_HOVER, len(q))).astype(int):
         words = f"surrogate {q[i]:.3f}, bound {format_down(main[i], 3)}, Monte Carlo {p[i]:.3f}"
         drawing.mark(axes, q[i], p[i], words + (", violated" if below[i] else ""))
+
+
+def _line(score: str) -> dict[str, Any]:
+    """Return how the bound of a score is drawn behind the first ones: a line as the score looks, no marks."""
+    return look_of_score(score).line() | {"marker": ""}
 
 
 def coverage_figure(runs: Sequence[Json]) -> Drawing:
@@ -100,16 +108,15 @@ def coverage_figure(runs: Sequence[Json]) -> Drawing:
         )
         lowest = 0.95
         for (score, among), points in groups.items():
-            colour, dashes, marker = _SCORE_STYLES[score]
+            look = look_of_score(score)
             levels, shares = [x for x, _, _ in points], [y for _, y, _ in points]
             lowest = min(lowest, *levels, *shares)
-            style: Any = {"color": colour, "marker": marker, "label": f"{score}, {among}"}
-            if among != "all inputs":
-                style |= {"markerfacecolor": "none", "linewidth": 1.0, "markersize": 8}
-            axes.plot(levels, shares, **style, **({"dashes": dashes} if dashes else {}))
+            hollow = {"markerfacecolor": "none", "linewidth": 1.0, "markersize": 8}
+            style = look.line() | (hollow if among != "all inputs" else {})
+            axes.plot(levels, shares, label=f"{score}, {among}", **style)
             for level, share, deviation in points:
                 if deviation is not None:
-                    axes.errorbar(level, share, deviation, color=colour, capsize=2, linewidth=0.9)
+                    axes.errorbar(level, share, deviation, color=look.colour, capsize=2, linewidth=0.9)
                 words = f"{score}, {among}: {percent(share)} held, promised {percent(level)}"
                 drawing.mark(axes, level, share, words)
         start = max(0.0, lowest - 0.04)
@@ -126,7 +133,8 @@ def _coverage(runs: Sequence[Json]) -> dict[tuple[str, str], list[tuple[float, f
     rates: dict[tuple[str, str], dict[str, list[float | None]]] = {}
     for run in runs:
         for result in run["results"]:
-            if result["method"] != RRISE or result["score"] not in _SCORE_STYLES or not _is_main(run, result):
+            calibrated = result["method"] == RRISE.name and result["score"] != FACE_VALUE
+            if not calibrated or not _is_main(run, result):
                 continue
             for among, metric in _AMONG:
                 levels = rates.setdefault((result["score"], among), {})

@@ -11,42 +11,40 @@ from rrise.evaluation.figures.bars import Panel, grouped_bars, lying_bars, value
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, datasets_of, main_series
 from rrise.evaluation.figures.style import figure, legend_below
+from rrise.evaluation.measure.all_metrics import metrics_as_bars
 from rrise.evaluation.measure.number_text import percent, radius_text
 from rrise.files import Json
 
-_PANELS = (
-    Panel("certified_accuracy", "Certified accuracy", "% of test inputs", percent, 100),
-    Panel("boundary_accuracy", "Boundary accuracy", "% of boundary set", percent, 100),
-    Panel("boundary_mass", "Boundary mass", "% of test inputs", percent, 100),
-    Panel("boundary_radius", "Boundary radius, average", "L2 radius", radius_text),
-)
-
-CERTIFIED_ACCURACY = Panel(
-    "certified_accuracy_at", "Certified accuracy against radius", "% correct and certified", percent, 100
-)
+CERTIFIED_ACCURACY, BOUNDARY_CRD = "certified_accuracy_at", "boundary_crd"
+"""Metrics that are drawn as curves."""
+_ACROSS = 2
 
 Curves = Mapping[str, tuple[ArrayLike, ArrayLike]]
 """By method name: radii, and the share of the test inputs at each."""
 
 
 def boundary_figure(runs: Sequence[Json]) -> Drawing:
-    """Draw certified accuracy and the three boundary metrics; the boundary set has 1/2 < bound < 3/4."""
-    series, datasets = main_series(runs), datasets_of(runs)
-    single = len(datasets) == 1
-    height = 1.7 + 0.62 * len(series) if single else 6.2
+    """Draw every metric that has a panel of bars; the boundary set has 1/2 < bound < 3/4."""
+    series, datasets, metrics = main_series(runs), datasets_of(runs), metrics_as_bars()
+    single, rows = len(datasets) == 1, math.ceil(len(metrics) / _ACROSS)
+    height = (1.7 + 0.62 * len(series) if single else 6.2) * rows / 2
     layout: Any = {"sharey": True} if single else {}
-    with figure(height, nrows=2, ncols=2, **layout) as (made, grid):
+    with figure(height, nrows=rows, ncols=_ACROSS, **layout) as (made, grid):
         drawing = Drawing(
             made,
             "Certified accuracy and boundary behaviour",
-            "Four panels of bars per method: certified accuracy, accuracy on the boundary set, boundary "
-            f"mass, average radius on the boundary set. Datasets: {', '.join(datasets)}.",
+            f"{len(metrics)} panels of bars per method: "
+            f"{'; '.join(f'{metric.label} in {metric.unit}' for metric in metrics)}. "
+            f"Datasets: {', '.join(datasets)}.",
         )
-        for axes, panel in zip(grid.flat, _PANELS, strict=True):
+        for axes, metric in zip(grid.flat, metrics, strict=False):
+            panel = Panel.of(metric.key)
             if single:
                 lying_bars(drawing, axes, series, datasets[0], panel)
             else:
                 grouped_bars(drawing, axes, series, datasets, panel)
+        for axes in grid.flat[len(metrics) :]:
+            axes.set_visible(False)
         if not single:
             legend_below(made, grid[0, 0])
     return drawing
@@ -56,7 +54,7 @@ def boundary_crd_figure(runs: Sequence[Json]) -> Drawing:
     """Draw the share of test inputs in the boundary set whose radius is above each threshold."""
     return _curves(
         runs,
-        Panel("boundary_crd", "Radii in the boundary set", "% of test inputs", percent, 100),
+        Panel.of(BOUNDARY_CRD),
         "Share of the test inputs that are in the boundary set with a radius above the threshold",
         across="threshold t",
     )
@@ -69,7 +67,7 @@ def certified_accuracy_figure(runs: Sequence[Json], curves: Curves | None = None
     """
     return _curves(
         runs,
-        CERTIFIED_ACCURACY,
+        Panel.of(CERTIFIED_ACCURACY),
         "Share of the test inputs that are answered correctly and certified at the radius or a larger one",
         across="L2 radius",
         curves=curves,

@@ -2,7 +2,7 @@
 
 import re
 
-from rrise.evaluation.figures.style import INK, PAPER
+from rrise.looks import INK, PAPER
 
 _REFERENCE = re.compile(r'(\bid="|href="#|url\(#)([^"#)]+)')
 

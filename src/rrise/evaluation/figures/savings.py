@@ -2,31 +2,28 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rrise.evaluation.figures.bars import Panel, grouped_bars, lying_bars
 from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.series import Series, datasets_of, main_series
-from rrise.evaluation.figures.style import INK, PAPER, empty_figure, legend_below
+from rrise.evaluation.figures.style import empty_figure, legend_below
 from rrise.evaluation.measure import costs
+from rrise.evaluation.measure.known import is_surrogate
 from rrise.evaluation.measure.number_text import count_text
-from rrise.evaluation.measure.outcomes import JENSEN_SHANNON, RRISE, SURROGATES
 from rrise.files import Json
+from rrise.looks import INK, PAPER
 
-_PASSES = Panel("mean_passes", "Forward passes per certificate, on average", "", count_text)
 _FARTHEST = 12
 """The axis reaches at most this many times as far as the first break-even."""
-
-
-_COUNTED = (("targets", "training", "calibration"), ("targets", "training_paper"))
-"""What a surrogate costs before its first query: counted honestly, and as the paper counts."""
 _FROM = ("cheaper from this many on", "{} is cheaper, in all, from this many queries on")
 
 
 def cost_figure(runs: Sequence[Json]) -> Drawing:
     """Draw passes per certificate and, per dataset, what RRISE has saved after a number of certificates."""
     series, datasets = main_series(runs), datasets_of(runs)
-    offline = {run["dataset"]: _COUNTED[run["protocol"] == "paper"] for run in runs}
+    offline = {run["dataset"]: costs.COUNTED[run["protocol"] == "paper"] for run in runs}
     columns = 1 if len(datasets) == 1 else 2
     rows = math.ceil(len(datasets) / columns)
     above = 0.6 + 0.34 * len(series) if columns == 1 else 2.6 + 0.13 * len(series)
@@ -53,14 +50,15 @@ def cost_figure(runs: Sequence[Json]) -> Drawing:
 
 
 def _draw_passes(drawing: Drawing, axes: Any, series: Sequence[Series], datasets: Sequence[str]) -> None:
+    panel = replace(Panel.of("mean_passes"), unit="")  # the title says what is counted
     if len(datasets) == 1:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda x, _: count_text(x))
-        lying_bars(drawing, axes, series, datasets[0], _PASSES)
+        lying_bars(drawing, axes, series, datasets[0], panel)
     else:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda y, _: count_text(y))
-        grouped_bars(drawing, axes, series, datasets, _PASSES)
+        grouped_bars(drawing, axes, series, datasets, panel)
         axes.set_ylim(0.7, None)
 
 
@@ -107,9 +105,8 @@ def draw_savings(
 
 
 def _surrogate(series: Sequence[Series], dataset: str) -> Series | None:
-    """Return RRISE, else Baseline 4."""
-    found = {one.method: one for one in reversed(series) if dataset in one.metrics}
-    return found.get(RRISE, found.get(JENSEN_SHANNON))
+    """Return the first surrogate: RRISE, where it was measured."""
+    return next((one for one in series if is_surrogate(one.method) and dataset in one.metrics), None)
 
 
 def _lines(
@@ -121,7 +118,7 @@ def _lines(
     if own is None:
         return []
     offline = sum(part.mean for part in parts if part is not None)
-    voting = [one for one in series if one.method not in SURROGATES]
+    voting = [one for one in series if not is_surrogate(one.method)]
     spreads = [(one, one.spread(dataset, "mean_passes")) for one in voting]
     return [(one, offline, spread.mean - own.mean) for one, spread in spreads if spread is not None]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rrise.evaluation.figures.style import Look, look_of
+from rrise.certifiers.methods import method_by_name
 from rrise.evaluation.measure.main_comparison import (
     details_that_differ,
     main_results,
@@ -14,6 +14,7 @@ from rrise.evaluation.measure.main_comparison import (
     words_of,
 )
 from rrise.files import Json
+from rrise.looks import Look
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def main_series(runs: Sequence[Json]) -> list[Series]:
         for result in main_results(run):
             method, words = result["method"], words_of(result, details[result["method"]])
             place = sum(known == method for known, _ in series)
-            made = Series(name_of(method, words), method, look_of(method, place))
+            made = Series(name_of(method, words), method, method_by_name(method).look.variant(place))
             found = series.setdefault((method, words), made)
             found.metrics.setdefault(run["dataset"], []).append(result["metrics"])
     return sorted(series.values(), key=lambda one: place_of(one.method))

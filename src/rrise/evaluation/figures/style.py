@@ -1,22 +1,10 @@
-"""How figures look: a colour, dash, marker and hatch per method, readable in grey and by the colour-blind."""
+"""How all figures look; methods and scores bring their own colours, dashes, markers and hatches."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    JENSEN_SHANNON,
-    MONTE_CARLO,
-    RRISE,
-    SEQUENTIAL,
-    TWO_STAGE,
-)
-
-INK, PAPER = "#1b1f24", "#fefefe"
-"""The colours of text and of the background; the page puts its own in their place."""
+from rrise.looks import INK, PAPER
 
 WIDTH = 7.2
 """Inches; at the width of the page the text of a figure is as large as the page's."""
@@ -49,56 +37,6 @@ STYLE: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "rrise",
 }
-
-BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#e69f00",
-    "#cc79a7",
-    "#56b4e9",
-)
-"""Of the palette of Okabe and Ito; black is the ink."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """How one method is drawn; any one of the four tells it from the others."""
-
-    colour: str
-    dashes: tuple[float, ...]
-    marker: str
-    hatch: str
-    hollow: bool = False
-
-    def line(self) -> dict[str, Any]:
-        """Return the arguments of `Axes.plot`."""
-        face = PAPER if self.hollow else self.colour
-        style = {"color": self.colour, "marker": self.marker, "markerfacecolor": face}
-        return style | ({"dashes": self.dashes} if self.dashes else {})
-
-    def bar(self) -> dict[str, Any]:
-        """Return the arguments of `Axes.bar`."""
-        return {"facecolor": self.colour, "hatch": self.hatch, "edgecolor": INK, "linewidth": 0.6}
-
-
-_LOOKS = {
-    RRISE: Look(BLUE, (), "o", ""),
-    MONTE_CARLO: Look(VERMILLION, (6, 2), "s", "///"),
-    INPUT_SPECIFIC: Look(GREEN, (2, 1.5), "^", "..."),
-    EARLY_STOPPING: Look(ORANGE, (6, 1.5, 1.5, 1.5), "v", "\\\\\\"),
-    JENSEN_SHANNON: Look(PURPLE, (1, 1), "D", "xxx"),
-    TWO_STAGE: Look(INK, (4, 1.5, 1, 1.5, 1, 1.5), "P", ""),
-    SEQUENTIAL: Look(SKY, (8, 2, 2, 2), "X", "---"),
-}
-
-
-def look_of(method: str, place: int = 0) -> Look:
-    """Return the look of a method; `place` counts the settings of one method, hollow after the first."""
-    look = _LOOKS.get(method, Look("#777777", (1, 2), "*", "oo"))
-    if place == 0:
-        return look
-    return replace(look, dashes=(3.0, 1.0, *(1.0,) * (2 * place - 2)), hatch="+" * (place + 1), hollow=True)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from rrise.errors import SettingError
 from rrise.evaluation.measure.outcomes import Offline
 
+COUNTED = {False: ("targets", "training", "calibration"), True: ("targets", "training_paper")}
+"""Metrics that make up what a surrogate costs before its first query, by whether the paper counts."""
 PER_UPDATE = 3
 """One forward pass and one backward pass, which counts as two."""
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.statistics import certified_radius, clopper_pearson_lower
+from rrise.statistics import clopper_pearson_lower
 from rrise.votes.array import check_votes, votes_for
+from rrise.votes.noise import Noise
 
 
 def _steps(first: int, last: int) -> tuple[int, ...]:
@@ -49,9 +50,9 @@ class Rivals:
     their own, as they must. The same votes give the same rivals.
     """
 
-    def __init__(self, votes: Any, labels: NDArray[np.int64], sigma: float) -> None:
+    def __init__(self, votes: Any, labels: NDArray[np.int64], noise: Noise) -> None:
         self._counts, self._n = check_votes(votes, len(labels))
-        self._labels, self._sigma = labels, sigma
+        self._labels, self._noise = labels, noise
         self._at: dict[float, list[Rival]] = {}
 
     def cheapest(self, level: float, certified_accuracy: float, radius: float) -> Rival | None:
@@ -72,7 +73,7 @@ class Rivals:
         """Return what each certifies at `alpha = level`."""
         if level not in self._at:
             bounds = {n: clopper_pearson_lower(np.arange(n + 1), n, level) for n in BUDGETS if n <= self._n}
-            radii = {n: certified_radius(bound, self._sigma) for n, bound in bounds.items()}
+            radii = {n: self._noise.radius(bound) for n, bound in bounds.items()}
             total = DRAWS * len(self._labels)
             self._at[level] = [
                 Rival(

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.methods import ONE_STAGE, SEQUENTIAL, TWO_STAGE
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
-from rrise.evaluation.measure.outcomes import MONTE_CARLO, SEQUENTIAL, TWO_STAGE, Outcome, Setting
+from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
 from rrise.files import Json
 from rrise.statistics import float32_below
 from rrise.votes.array import Votes
@@ -78,7 +79,7 @@ class Evidence:
                 main_surrogate=(method, variant, score),
                 paper_counting=about["protocol"] == PAPER,
                 calibrated_on=self.calibrated_on,
-                sigma=about["sigma"],
+                noise=None if self.reference.smoothing is None else self.reference.smoothing.noise,
             ),
         }
 
@@ -95,7 +96,7 @@ class Evidence:
             **picked,
         )
 
-    def keeping(self, wanted: Callable[[Setting], bool]) -> "Evidence":
+    def keeping(self, wanted: Callable[[MethodSetting], bool]) -> "Evidence":
         """Return the same with those settings alone of the methods that vote."""
         return replace(self, voting=tuple(one for one in self.voting if wanted(one.setting)))
 
@@ -106,10 +107,11 @@ class Evidence:
         """
         budget, failure = self.about["main_budget"], self.about["main_failure"]
 
-        def wanted(setting: Setting) -> bool:
-            if setting.budget == budget and setting.method in (MONTE_CARLO, TWO_STAGE):
+        def wanted(setting: MethodSetting) -> bool:
+            if setting.budget == budget and setting.method in (ONE_STAGE.name, TWO_STAGE.name):
                 return True
-            return setting.failure == failure and (setting.method != SEQUENTIAL or setting.budget == budget)
+            small = setting.method == SEQUENTIAL.name and setting.budget != budget
+            return setting.failure == failure and not small
 
         return self.keeping(wanted)
 

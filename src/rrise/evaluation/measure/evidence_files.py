@@ -17,7 +17,7 @@ from rrise.certifiers.predictions import Predictions
 from rrise.errors import FolderError
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import SurrogateEvidence
-from rrise.evaluation.measure.outcomes import Offline, Outcome, Setting
+from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
 from rrise.files import Json, check_files, read_signed_json, sha256_of_file, write_bytes, write_signed_json
 from rrise.votes.array import Votes
 from rrise.votes.smoothing import Smoothing
@@ -120,7 +120,7 @@ def _voting(table: pa.Table, place: int, about: Json, smoothing: Smoothing) -> O
         guarantee=Guarantee.from_json(about["guarantee"], smoothing),
         passes=_column(table, f"{place} passes"),
     )
-    return Outcome(Setting(**setting), certificates)
+    return Outcome(MethodSetting(**setting), certificates)
 
 
 def _small(values: NDArray[Any]) -> NDArray[Any]:

@@ -2,24 +2,11 @@
 
 from collections.abc import Sequence
 
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    JENSEN_SHANNON,
-    METHODS,
-    MONTE_CARLO,
-    SURROGATES,
-    TWO_STAGE,
-)
+from rrise.certifiers.methods import ONE_STAGE, TWO_STAGE, method_by_name
+from rrise.evaluation.measure.known import FACE_VALUE, is_papers_score, surrogates
 from rrise.files import Json
 
-_NAMES = {
-    MONTE_CARLO: "Baseline 1: Monte Carlo, one-stage",
-    INPUT_SPECIFIC: "Baseline 2: input-specific budget",
-    EARLY_STOPPING: "Baseline 3: early stopping, not valid",
-    JENSEN_SHANNON: "Baseline 4: Jensen–Shannon surrogate",
-}
-_SCORES = {"none": "not calibrated", "": ""}
+_NOT_CALIBRATED = "not calibrated"
 
 
 def main_results(run: Json) -> list[Json]:
@@ -43,7 +30,7 @@ def name_of(method: str, words: str = "") -> str:
     >>> name_of("Baseline 2"), name_of("RRISE", "probit")
     ('Baseline 2: input-specific budget', 'RRISE, probit')
     """
-    return ", ".join(part for part in (_NAMES.get(method, method), words) if part)
+    return ", ".join(part for part in (method_by_name(method).shown_as, words) if part)
 
 
 def details_that_differ(runs: Sequence[Json]) -> dict[str, tuple[str, ...]]:
@@ -64,13 +51,15 @@ def _differ(results: list[Json], name: str) -> bool:
 
 def words_of(result: Json, details: tuple[str, ...]) -> str:
     """Return what a name says beyond the method: always a score that is not the paper's."""
-    told = details if result["score"] in ("", "additive") or "score" in details else ("score", *details)
-    return ", ".join(part for part in (_SCORES.get(result[name], result[name]) for name in told) if part)
+    plain = is_papers_score(result["score"])
+    told = details if plain or "score" in details else ("score", *details)
+    words = {**result, **({"score": _NOT_CALIBRATED} if result["score"] == FACE_VALUE else {})}
+    return ", ".join(words[name] for name in told if words[name])
 
 
 def place_of(method: str) -> int:
     """Return the place of a method in the paper's order; unknown methods come last."""
-    return METHODS.index(method) if method in METHODS else len(METHODS)
+    return method_by_name(method).order
 
 
 def main_result(results: Json, *methods: str) -> Json | None:
@@ -84,10 +73,10 @@ def main_result(results: Json, *methods: str) -> Json | None:
 
 
 def surrogate_result(results: Json) -> Json | None:
-    """Return the result of RRISE in the main comparison, else of Baseline 4, the other surrogate."""
-    return main_result(results, *SURROGATES)
+    """Return the result of RRISE in the main comparison, else of another surrogate."""
+    return main_result(results, *(method.name for method in surrogates()))
 
 
 def reference_result(results: Json) -> Json | None:
     """Return the result of Monte Carlo in the main comparison, two-stage where there is one."""
-    return main_result(results, TWO_STAGE, MONTE_CARLO)
+    return main_result(results, TWO_STAGE.name, ONE_STAGE.name)

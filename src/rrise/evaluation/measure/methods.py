@@ -3,33 +3,16 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from rrise.certifiers.early_stopping import EarlyStopping
-from rrise.certifiers.input_specific import InputSpecificBudget
-from rrise.certifiers.monte_carlo import MonteCarlo
+from rrise.certifiers.methods import Method, method_by_name
 from rrise.certifiers.predictions import Predictions, calibrated_certificates, face_value_certificates
-from rrise.certifiers.sequential import Sequential
 from rrise.certifiers.voting import VoteMethod
 from rrise.errors import SettingError
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    JENSEN_SHANNON,
-    MONTE_CARLO,
-    SEQUENTIAL,
-    TWO_STAGE,
-    Offline,
-    Outcome,
-    Setting,
-)
+from rrise.evaluation.measure.known import FACE_VALUE, voting_methods
+from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
 from rrise.statistics import SCORES, conformal_rank, conformal_share, exact_level, level_text
 from rrise.votes.array import Votes
 from rrise.votes.sequence import VoteSequence
-
-TOLERANCES = (0.01, 0.05)
-"""Of Baseline 2 (relative decline), Baseline 3 and the sequential method (relative gain), as in the paper."""
-FACE_VALUE = "none"
 
 
 @dataclass(frozen=True)
@@ -48,33 +31,36 @@ class SurrogateEvidence:
 def voting_outcomes(
     votes: VoteSequence, selection: VoteSequence | None, budgets: Sequence[int], failures: Sequence[float]
 ) -> Iterator[Outcome]:
-    """Certify by every method that votes, at every budget and level at which it can certify at all.
+    """Certify by every registered method that votes, at every budget and level at which it can certify.
 
-    The two-stage method needs `selection` votes and is left out without them.
+    Those that need `selection` votes are left out without them.
     """
     for failure, budget in itertools.product(failures, budgets):
         level = level_text(exact_level(failure, "failure"))
-        for method, variant, make in _voting(budget, failure):
-            if method == TWO_STAGE and selection is None:
+        for method, variant, make in _variants(budget, failure):
+            if method.needs_selection and selection is None:
                 continue
             try:
                 certifier = make()
             except SettingError:
                 continue
             yield Outcome(
-                Setting(method, variant, budget, level),
-                certifier.certify_votes(votes, selection if method == TWO_STAGE else None),
+                MethodSetting(method.name, variant, budget, level),
+                certifier.certify_votes(votes, selection if method.needs_selection else None),
             )
 
 
-def _voting(n: int, alpha: float) -> Iterator[tuple[str, str, Callable[[], VoteMethod]]]:
-    """Give what makes each certifier; one that can never certify so is a `SettingError`."""
-    yield MONTE_CARLO, f"n{n}", partial(MonteCarlo, n, alpha, two_stage=False)
-    yield TWO_STAGE, f"n{n}", partial(MonteCarlo, n, alpha)
-    for tolerance in TOLERANCES:
-        yield INPUT_SPECIFIC, f"k{n}_decline{tolerance:g}", partial(InputSpecificBudget, n, tolerance, alpha)
-        yield EARLY_STOPPING, f"n{n}_tol{tolerance:g}", partial(EarlyStopping, n, tolerance, alpha)
-        yield SEQUENTIAL, f"n{n}_tol{tolerance:g}", partial(Sequential, n, alpha, tolerance=tolerance)
+def _variants(n: int, failure: float) -> list[tuple[Method, str, Callable[[], VoteMethod]]]:
+    """Return what makes each certifier; one that can never certify so is a `SettingError`.
+
+    Methods of one variant come first, then the first variant of all others, then the second.
+    """
+    found = []
+    for method in voting_methods():
+        assert method.variants is not None
+        own = list(method.variants(n, failure))
+        found += [((len(own) > 1, place), (method, *variant)) for place, variant in enumerate(own)]
+    return [variant for _, variant in sorted(found, key=lambda one: one[0])]
 
 
 def surrogate_outcomes(
@@ -83,18 +69,19 @@ def surrogate_outcomes(
     failures: Sequence[float],
     *,
     beta: float,
-    scores: Sequence[str] = tuple(SCORES),
+    scores: Sequence[str] | None = None,
 ) -> Iterator[Outcome]:
     """Certify by a surrogate with every score, at every level for which there are enough calibration inputs.
 
-    `votes` are those of the calibration inputs. Baseline 4 comes without calibration too.
+    `votes` are those of the calibration inputs; `scores` are all that are registered unless some are named. A
+    method that says so comes without calibration too.
     """
     assert votes.smoothing is not None
     for failure in failures:
         level = level_text(exact_level(failure, "failure"))
         if not _can_calibrate(len(evidence.calibration), failure, beta):
             continue
-        for score in scores:
+        for score in tuple(SCORES) if scores is None else scores:
             certificates, fitted = calibrated_certificates(
                 evidence.test,
                 evidence.calibration,
@@ -105,11 +92,11 @@ def surrogate_outcomes(
                 score=score,
                 seen_in_training=evidence.seen_in_training,
             )
-            setting = Setting(evidence.method, evidence.variant, evidence.budget, level, score)
+            setting = MethodSetting(evidence.method, evidence.variant, evidence.budget, level, score)
             yield Outcome(setting, certificates, fitted.offset, evidence.offline)
-        if evidence.method == JENSEN_SHANNON:
+        if method_by_name(evidence.method).uncalibrated:
             certificates = face_value_certificates(evidence.test, votes.smoothing)
-            setting = Setting(evidence.method, evidence.variant, evidence.budget, level, FACE_VALUE)
+            setting = MethodSetting(evidence.method, evidence.variant, evidence.budget, level, FACE_VALUE)
             yield Outcome(setting, certificates, None, replace(evidence.offline, calibration=0))
 
 

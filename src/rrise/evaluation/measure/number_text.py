@@ -48,3 +48,23 @@ def count_text(count: float | None) -> str:
     if count is None:
         return DASH
     return f"{count:,.0f}" if count >= 100 or count == int(count) else f"{count:,.1f}"
+
+
+def ratio_text(value: float | None) -> str:
+    """Write a ratio or an offset with three decimals, to the nearest.
+
+    >>> ratio_text(0.97049), ratio_text(None)
+    ('0.970', '–')
+    """
+    return DASH if value is None else f"{value:.3f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Write a time in milliseconds.
+
+    >>> milliseconds(0.00251), milliseconds(12.5), milliseconds(None)
+    ('2.51', '12,500', '–')
+    """
+    if seconds is None:
+        return DASH
+    return f"{1000 * seconds:.3g}" if seconds < 0.1 else f"{1000 * seconds:,.0f}"

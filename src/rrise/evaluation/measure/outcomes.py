@@ -6,23 +6,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rrise.certifiers.certificates import Certificates
 
-RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON = (
-    "RRISE",
-    "Baseline 1",
-    "Baseline 2",
-    "Baseline 3",
-    "Baseline 4",
-)
-TWO_STAGE, SEQUENTIAL = "Monte Carlo, two-stage", "Sequential, anytime-valid"
-METHODS = (RRISE, MONTE_CARLO, INPUT_SPECIFIC, EARLY_STOPPING, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL)
-"""The paper's names for its methods, then those that it does not have."""
-SURROGATES = (RRISE, JENSEN_SHANNON)
-"""Methods that take one pass per query and were trained before; all others vote."""
-
 
 @dataclass(frozen=True)
-class Setting:
-    """Which method, with which settings; `variant` is the paper's way to write them.
+class MethodSetting:
+    """Which method, by the name it is registered under, with which settings.
+
+    `variant` is the paper's way to write settings.
 
     Variants: `n10000` (Baseline 1, two-stage), `k10000_decline0.01` (Baseline 2), `n10000_tol0.01` (Baseline
     3, sequential), `trainhead_initbase_n10000`, `trainall_initbase_n10000`, `trainall_initrandom_n10000`
@@ -57,7 +46,7 @@ class Offline:
 class Outcome:
     """One method at one setting: certificates of the test inputs, in their order."""
 
-    setting: Setting
+    setting: MethodSetting
     certificates: "Certificates"
     offset: float | None = None
     offline: Offline = Offline()

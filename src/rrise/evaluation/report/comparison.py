@@ -2,44 +2,42 @@
 
 from fractions import Fraction
 
-from rrise.evaluation.measure.costs import break_even
+from rrise.certifiers.methods import method_by_name
+from rrise.evaluation.measure.all_metrics import METRICS, Metric
+from rrise.evaluation.measure.costs import COUNTED, break_even
+from rrise.evaluation.measure.known import is_surrogate
 from rrise.evaluation.measure.main_comparison import (
     name_of,
     names_of_main,
     reference_result,
     surrogate_result,
 )
-from rrise.evaluation.measure.number_text import count_text, percent, percent_up, radius_text
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    SURROGATES,
-)
+from rrise.evaluation.measure.number_text import count_text
+from rrise.evaluation.tables.comparison import family
 from rrise.files import Json
 
-COMPARED = (
-    "method",
-    "accuracy",
-    "issued",
-    "certified accuracy",
-    "average certified radius",
-    "bound above the estimate",
-    "the same, of issued",
-    "passes per input",
-)
-_CERTIFIES_NO_LESS = "Monte Carlo that certifies no less"
+_EQUALLY_GOOD = "equally good Monte Carlo"
+
+
+def compared_metrics() -> list[Metric]:
+    """Return the metrics of the main comparison, a column each."""
+    return [metric for metric in METRICS.values() if metric.compared]
+
+
+def comparison_headings() -> list[str]:
+    """Return the headings of the main comparison: the method, then its metrics."""
+    return ["method", *(metric.compared for metric in compared_metrics())]
 
 
 def comparison_rows(results: Json) -> list[list[str]]:
-    """Return one row per method, under the headings `COMPARED`; shares are rounded down, error rates up."""
-    rows = []
-    for name, result in names_of_main(results):
-        metrics = result["metrics"]
-        shares = [percent(metrics[key]) for key in ("accuracy", "issued", "certified_accuracy")]
-        rates = [percent_up(metrics[key]) for key in ("violation_rate", "violation_rate_among_issued")]
-        radius, passes = metrics["average_certified_radius"], metrics["mean_passes"]
-        rows.append([name, *shares, radius_text(radius), *rates, count_text(passes)])
-    return rows
+    """Return one row per method, under `comparison_headings`; shares are rounded down, error rates up.
+
+    A metric that earlier results do not have is a dash.
+    """
+    return [
+        [name, *(metric.write(result["metrics"].get(metric.key)) for metric in compared_metrics())]
+        for name, result in names_of_main(results)
+    ]
 
 
 def cost_rows(results: Json) -> list[list[str]]:
@@ -53,7 +51,7 @@ def cost_rows(results: Json) -> list[list[str]]:
         return []
     metrics = ours["metrics"]
     targets, training, calibration = (metrics[name] for name in ("targets", "training", "calibration"))
-    honest, paper = targets + training + calibration, targets + metrics["training_paper"]
+    honest, paper = (sum(metrics[name] for name in COUNTED[as_paper]) for as_paper in (False, True))
     rows = [
         ["votes of the training inputs (targets)", count_text(targets), count_text(targets)],
         ["training to the selected epoch", count_text(training), count_text(metrics["training_paper"])],
@@ -62,7 +60,7 @@ def cost_rows(results: Json) -> list[list[str]]:
         ["each certificate", *[count_text(metrics["mean_passes"])] * 2],
     ]
     for name, result in names_of_main(results):
-        if result["method"] in SURROGATES:
+        if is_surrogate(result["method"]):
             continue
         rivals = (result, _rival_of_paper(results, result))
         counted = [
@@ -73,9 +71,9 @@ def cost_rows(results: Json) -> list[list[str]]:
     if looked_for_rival(results):
         passes = metrics["rival_passes"]
         counted = ["none found"] * 2
-        words = f"break-even in queries against {_CERTIFIES_NO_LESS}"
+        words = f"break-even in queries against the cheapest {_EQUALLY_GOOD}"
         if passes is not None:
-            words += f" ({count_text(passes)} passes a query)"
+            words += f" ({count_text(passes)} passes per query)"
             counted = [_when(total, metrics["mean_passes"], passes) for total in (honest, paper)]
         rows.append([words, *counted])
     return rows
@@ -98,20 +96,20 @@ def with_rival(words: str, results: Json) -> str:
         return words
     passes, later = (ours["metrics"][name] for name in ("rival_passes", "rival_break_even"))
     if passes is None:
-        return f"{words}; no {_CERTIFIES_NO_LESS} was found"
-    when = "never" if later is None else f"after {count_text(later)}"
-    return f"{words}; {when} against {_CERTIFIES_NO_LESS}, with {count_text(passes)} passes a query"
+        return f"{words}; no {_EQUALLY_GOOD} was found"
+    when = "never" if later is None else f"after {count_text(later)} queries"
+    rival = f"the cheapest {_EQUALLY_GOOD} ({count_text(passes)} passes per query)"
+    return f"{words}; {when} against {rival}"
 
 
 def _rival_of_paper(results: Json, result: Json) -> Json:
-    """Return what the paper takes for its break-evens: the 5 % variants of Baselines 2 and 3."""
-    wanted = result["variant"].replace("decline0.01", "decline0.05").replace("tol0.01", "tol0.05")
-    if result["method"] in (INPUT_SPECIFIC, EARLY_STOPPING):
-        for other in results["results"]:
-            same = all(other[name] == result[name] for name in ("method", "budget", "failure"))
-            if same and other["variant"] == wanted:
-                found: Json = other
-                return found
+    """Return the variant that the paper takes for its break-evens: another one of Baselines 2 and 3."""
+    wanted = method_by_name(result["method"]).paper_break_even
+    for other in results["results"] if wanted else ():
+        same = all(other[name] == result[name] for name in ("method", "budget", "failure"))
+        if same and family(other) == wanted:
+            found: Json = other
+            return found
     return result
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rrise._version import __version__
 from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import Guarantee
 from rrise.evaluation.figures import (
     Curves,
     Drawing,
@@ -142,10 +143,10 @@ def gallery_of(results: Json, shown: Shown) -> list[Json]:
     ]
 
 
-def guarantees_of(results: Json, shown: Shown) -> list[tuple[str, Json]]:
+def guarantees_of(results: Json, shown: Shown) -> list[tuple[str, Guarantee]]:
     """Return the guarantee of each method of the main comparison."""
     return [
-        (name, _outcome_of(shown, results, result).certificates.guarantee.to_json())
+        (name, _outcome_of(shown, results, result).certificates.guarantee)
         for name, result in names_of_main(results)
     ]
 

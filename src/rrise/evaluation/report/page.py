@@ -8,17 +8,19 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rrise.certifiers.guarantee import Guarantee
 from rrise.evaluation.figures.inline import inline_svg
+from rrise.evaluation.measure.all_metrics import METRICS, Metric
 from rrise.evaluation.measure.main_comparison import (
     name_of,
     names_of_main,
     reference_result,
     surrogate_result,
 )
-from rrise.evaluation.measure.number_text import count_text, percent, percent_up, radius_text
+from rrise.evaluation.measure.number_text import count_text, percent_up, radius_text
 from rrise.evaluation.report.comparison import (
-    COMPARED,
     break_even_against,
+    compared_metrics,
     comparison_rows,
     cost_rows,
     looked_for_rival,
@@ -27,6 +29,7 @@ from rrise.evaluation.report.comparison import (
 from rrise.evaluation.tables.tables import PROTOCOLS
 from rrise.evaluation.tables.values import Table
 from rrise.files import Json
+from rrise.statistics import SCORES, Score, level_text
 
 _CAPTIONS = {
     "certified_accuracy": (
@@ -52,10 +55,12 @@ _CAPTIONS = {
     ),
     "cost": (
         "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
-        "number of queries; it has paid off where its line crosses zero. Baselines 2 and 3 are their 1 % "
-        "variants."
+        "number of queries; it has paid off where its line crosses zero. Methods that come in "
+        "several variants are shown with that of the comparison above."
     ),
 }
+_FIRST = "mean_passes"
+"""The metric whose headline number comes first."""
 _PARTS = (
     ("certified_accuracy", "boundary", "boundary_crd"),
     ("calibration", "coverage"),
@@ -69,7 +74,7 @@ def render_report(
     *,
     figures: Mapping[str, str],
     gallery: Sequence[Json],
-    guarantees: Sequence[tuple[str, Json]],
+    guarantees: Sequence[tuple[str, Guarantee]],
     settings: Json,
 ) -> str:
     """Return the page as HTML; it loads nothing from anywhere, and reads without JavaScript too.
@@ -85,6 +90,7 @@ def render_report(
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+    ours = surrogate_result(results)
     numbers = {name: count_text(results[name]) for name in ("test_inputs", "reference_votes")}
     known = {name for part in _PARTS for name in part}
     extra = [name for name in figures if name not in known]
@@ -99,13 +105,16 @@ def render_report(
         protocol=PROTOCOLS[results["protocol"]],
         tiles=_tiles(results),
         figures=dict(zip(("accuracy", "bound", "cost", "extra"), shown, strict=True)),
-        compared=COMPARED,
+        compared=compared_metrics(),
         comparison=comparison_rows(results),
+        ours=None if ours is None else name_of(ours["method"]),
         violations=_violations(results),
         costs=cost_rows(results),
         looked_for_rival=looked_for_rival(results),
         seconds=_seconds(results),
         tables=[_table(table) for table in tables],
+        metrics=_metrics(results),
+        scores=_scores(results),
         gallery=[_picture(item) for item in gallery],
         guarantees=[_guarantee(name, guarantee) for name, guarantee in guarantees],
         settings=_settings(settings),
@@ -119,20 +128,11 @@ def _tiles(results: Json) -> list[tuple[str, str]]:
         return []
     numbers = ours["metrics"]
     other = theirs["metrics"] if theirs is not None else None
-    tiles = [
-        (count_text(numbers["mean_passes"]), "forward pass per certificate", "mean_passes", count_text),
-        (percent(numbers["certified_accuracy"]), "correct and certified", "certified_accuracy", percent),
-        (
-            radius_text(numbers["average_certified_radius"]),
-            "average certified radius",
-            "average_certified_radius",
-            radius_text,
-        ),
-    ]
-    shown = [
-        (value, words if other is None else f"{words} (Monte Carlo {write(other[key])})")
-        for value, words, key, write in tiles
-    ]
+    shown = []
+    tiled = [metric for metric in METRICS.values() if metric.tile]
+    for metric in sorted(tiled, key=lambda one: one.key != _FIRST):
+        also = "" if other is None else f" (Monte Carlo {metric.write(other.get(metric.key))})"
+        shown.append((metric.write(numbers.get(metric.key)), f"{metric.tile}{also}"))
     if theirs is not None:
         paid_off = break_even_against(results, theirs)
         words = f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
@@ -159,12 +159,21 @@ def _violations(results: Json) -> dict[str, str] | None:
 
 def _seconds(results: Json) -> list[tuple[str, str]]:
     """Return the measured time per certificate of each method of the main comparison."""
-    measured = [(name, result["metrics"]["seconds"]) for name, result in names_of_main(results)]
-    return [
-        (name, f"{1000 * seconds:.3g}" if seconds < 0.1 else f"{1000 * seconds:,.0f}")
-        for name, seconds in measured
-        if seconds is not None
-    ]
+    metric = METRICS["seconds"]
+    measured = [(name, result["metrics"][metric.key]) for name, result in names_of_main(results)]
+    return [(name, metric.write(seconds)) for name, seconds in measured if seconds is not None]
+
+
+def _metrics(results: Json) -> list[Metric]:
+    """Return the metrics that the results have, to say what they mean."""
+    found = {key for result in results["results"] for key in result["metrics"]}
+    return [metric for metric in METRICS.values() if metric.key in found]
+
+
+def _scores(results: Json) -> list[Score]:
+    """Return the scores that surrogates are calibrated with here."""
+    found = {result["score"] for result in results["results"]}
+    return [score for score in SCORES.values() if score.name in found]
 
 
 def _figure(name: str, svg: str, words: Json) -> Json:
@@ -207,16 +216,17 @@ def _picture(item: Json) -> Json:
     }
 
 
-def _guarantee(name: str, guarantee: Json) -> Json:
-    """Add whether the guarantee holds at the level that the method is run at."""
-    nominal = guarantee["numbers"].get("nominal_failure")
-    if guarantee["failure"] == "none":
+def _guarantee(name: str, guarantee: Guarantee) -> Json:
+    """Say whether the guarantee holds at the level that the method is run at."""
+    nominal, failure = guarantee.nominal, guarantee.failure
+    if failure is None:
         kind, verdict = "wrong", "not valid"
-    elif nominal is not None and nominal != guarantee["failure"]:
-        kind, verdict = "abstained", f"approximately valid: {guarantee['failure']}, not {nominal}"
+    elif nominal is not None and nominal != failure:
+        kind = "abstained"
+        verdict = f"approximately valid: {guarantee.failure_text}, not {level_text(nominal)}"
     else:
-        kind, verdict = "certified", f"valid at level {guarantee['failure']}"
-    return {**guarantee, "name": name_of(name), "kind": kind, "verdict": verdict}
+        kind, verdict = "certified", f"valid at level {guarantee.failure_text}"
+    return {**guarantee.words.to_json(), "name": name_of(name), "kind": kind, "verdict": verdict}
 
 
 def _settings(settings: Json) -> list[Json]:

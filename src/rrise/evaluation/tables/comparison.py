@@ -6,21 +6,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    METHODS,
-    MONTE_CARLO,
-    SEQUENTIAL,
-    TWO_STAGE,
-)
+from rrise.certifiers.methods import ONE_STAGE, method_by_name
+from rrise.evaluation.measure.known import FACE_VALUE, is_papers_score
 from rrise.evaluation.tables.paper import SUFFIXES
 
 Result = Mapping[str, Any]
 """One setting over seeds: `dataset`, the fields of a `Setting`, `main`, `mean`, `std` and `runs`."""
 
-NOT_IN_PAPER = (TWO_STAGE, SEQUENTIAL)
-PLAIN_SCORES = ("", "additive")
-"""Scores that need no mark: those of the paper."""
+UNCALIBRATED, CAUTION = "uncalibrated", "†"
+"""Marks of surrogates at face value, and of methods that need a word of caution."""
 
 
 def family(result: Result) -> str:
@@ -36,8 +30,8 @@ def family(result: Result) -> str:
 def mark(result: Result) -> str:
     """Return what is written behind the name of a method that needs a word of caution or of distinction."""
     score = result["score"]
-    words = "" if score in PLAIN_SCORES else f" ({'uncalibrated' if score == 'none' else score})"
-    return f"{words}†" if result["method"] == EARLY_STOPPING else words
+    words = "" if is_papers_score(score) else f" ({UNCALIBRATED if score == FACE_VALUE else score})"
+    return f"{words}{CAUTION}" if method_by_name(result["method"]).caution else words
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,7 @@ class Comparison:
     def budget(self) -> int:
         """The budget of the main comparison."""
         main = list(self.main.values())
-        voting = [result for result in main if result["method"] == MONTE_CARLO]
+        voting = [result for result in main if result["method"] == ONE_STAGE.name]
         return max(int(result["budget"]) for result in voting or main or self.results)
 
     @property
@@ -66,8 +60,10 @@ class Comparison:
         found = list(self.main.values()) or self.results
         return str(max((result["failure"] for result in found), key=Fraction))
 
-    def select(self, methods: Sequence[str], varied: frozenset[str]) -> list[Result]:
+    def select(self, methods: Sequence[str] | None, varied: frozenset[str]) -> list[Result]:
         """Return the results of these methods that differ from the main comparison only in what is varied.
+
+        None stands for all methods.
 
         `varied` is out of `variant`, `budget` and `failure`; every score is taken, but what is not calibrated
         has no level to vary. A method that is not in the main comparison has no main variant, so it appears
@@ -77,9 +73,9 @@ class Comparison:
         return [
             result
             for result in self.results
-            if result["method"] in methods
+            if (methods is None or result["method"] in methods)
             and self._differs(result) <= varied
-            and not (leveled and result["score"] == "none")
+            and not (leveled and result["score"] == FACE_VALUE)
         ]
 
     def ordered(self, results: Sequence[Result], *, main_first: bool) -> list[Result]:
@@ -89,13 +85,14 @@ class Comparison:
         """
 
         def place(result: Result) -> tuple[Any, ...]:
-            method, variant = result["method"], family(result)
-            usual = method in self.main and variant == family(self.main[method])
+            name, variant = result["method"], family(result)
+            usual = name in self.main and variant == family(self.main[name])
+            method = method_by_name(name)
             return (
-                method in NOT_IN_PAPER,
-                result["score"] not in PLAIN_SCORES,
-                METHODS.index(method) if method in METHODS else len(METHODS),
-                result["score"] == "none",
+                not method.in_paper,
+                not is_papers_score(result["score"]),
+                method.order,
+                result["score"] == FACE_VALUE,
                 result["score"],
                 not (main_first and usual),
                 variant,

@@ -8,27 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rrise.evaluation.measure.outcomes import (
+from rrise.certifiers.methods import (
     EARLY_STOPPING,
     INPUT_SPECIFIC,
     JENSEN_SHANNON,
-    METHODS,
-    MONTE_CARLO,
     RRISE,
     SEQUENTIAL,
-    SURROGATES,
-    TWO_STAGE,
+    methods,
 )
+from rrise.evaluation.measure.bound_metrics import VIOLATIONS
+from rrise.evaluation.measure.cost_metrics import CALIBRATION, PASSES, REDUCTION, TRAINING
+from rrise.evaluation.measure.known import surrogates
+from rrise.evaluation.measure.metric import FURTHER
+from rrise.evaluation.measure.quality_metrics import BOUNDARY
 from rrise.evaluation.tables.columns import (
-    BEST_EPOCH,
-    BOUNDARY,
-    FURTHER,
-    OFFSET,
-    SAMPLE_REDUCTION,
-    TEST_COST,
-    VIOLATIONS,
-    Metric,
+    Reading,
     at_thresholds,
+    columns,
     costs,
     representative,
     representative_crd,
@@ -36,22 +32,24 @@ from rrise.evaluation.tables.columns import (
 from rrise.evaluation.tables.comparison import Comparison
 
 Labels = tuple[tuple[str, str], ...]
+Columns = Callable[[Sequence[Comparison]], tuple[Reading, ...]]
 
 
 @dataclass(frozen=True)
 class Layout:
     """What a table shows.
 
-    `labels` are headings and the fields under them. `varied` is what its rows tell apart, out of `variant`,
-    `budget` and `failure`; everything else is as in the main comparison. With `each_dataset` there is
-    one table per dataset, grouped by method; otherwise one table, grouped by dataset.
+    `labels` are headings and the fields under them. `methods` are those it shows; None is all of them.
+    `varied` is what its rows tell apart, out of `variant`, `budget` and `failure`; everything else is as in
+    the main comparison. With `each_dataset` there is one table per dataset, grouped by method; otherwise one
+    table, grouped by dataset.
     """
 
     name: str
     title: str
     labels: Labels
-    metrics: Callable[[Sequence[Comparison]], tuple[Metric, ...]]
-    methods: tuple[str, ...] = METHODS
+    columns: Columns
+    methods: tuple[str, ...] | None = None
     varied: frozenset[str] = frozenset()
     each_dataset: bool = False
     main_first: bool = True
@@ -70,6 +68,11 @@ def layouts(*, paper_counting: bool) -> tuple[Layout, ...]:
     return (*_main(paper_counting), *_by_dataset(), *_ablations(), *_by_threshold())
 
 
+def _of(*groups: str) -> Columns:
+    """Return the columns of these groups of metrics, whatever the results."""
+    return lambda _: columns(*groups)
+
+
 def _main(paper_counting: bool) -> tuple[Layout, ...]:
     counted = (
         "Train Cost counts as the paper does: votes of the targets and, for training, three passes per "
@@ -85,20 +88,20 @@ def _main(paper_counting: bool) -> tuple[Layout, ...]:
             "main_cert_boundary",
             "Certified accuracy and behaviour near the boundary. Accuracy, CertAcc@0 and Boundary Mass are "
             f"in percent of all test inputs; OCA and Avg. Radius are over {_IN_BOUNDARY}.",
-            metrics=lambda _: BOUNDARY,
+            columns=_of(BOUNDARY),
         ),
         layout(
             "main_compute",
             "Cost in forward passes, a backward pass counting as two: Test Cost per input, Train Cost once, "
             f"and the queries after which RRISE has paid off (BE). {counted} Equal MC is the cheapest "
             "two-stage Monte Carlo with at least the same CertAcc@0 and average certified radius.",
-            metrics=partial(costs, paper_counting=paper_counting),
+            columns=partial(costs, paper_counting=paper_counting),
         ),
         layout(
             "main_crd_representative",
             f"Boundary CRD at three thresholds: the share of all test inputs in {_IN_BOUNDARY} with a radius "
             "above t. CRD is a fraction, Boundary Mass is in percent.",
-            metrics=representative_crd,
+            columns=representative_crd,
             more=_thresholds,
         ),
         layout(
@@ -106,7 +109,7 @@ def _main(paper_counting: bool) -> tuple[Layout, ...]:
             "Further metrics of the main comparison, which the paper defines or implies and does not print. "
             "ACR is the mean radius with 0 where wrong or abstained; ratio and drop are of mean radii "
             "against Baseline 1; a violation is a lower bound above the share of high-budget votes.",
-            metrics=lambda _: FURTHER,
+            columns=_of(FURTHER, VIOLATIONS),
         ),
     )
 
@@ -118,8 +121,10 @@ def _by_dataset() -> tuple[Layout, ...]:
             "Budgets on {dataset}: votes per test input of methods that vote, votes per training input of "
             f"the targets of surrogates. OCA and Avg. Radius are over {_IN_BOUNDARY}.",
             (_METHOD, _BUDGET),
-            lambda _: (*BOUNDARY, TEST_COST),
-            methods=(RRISE, MONTE_CARLO, JENSEN_SHANNON, TWO_STAGE, SEQUENTIAL),
+            _of(BOUNDARY, PASSES),
+            methods=tuple(
+                method.name for method in methods() if method not in (INPUT_SPECIFIC, EARLY_STOPPING)
+            ),
             varied=frozenset({"budget"}),
             each_dataset=True,
         ),
@@ -129,8 +134,8 @@ def _by_dataset() -> tuple[Layout, ...]:
             "votes, in percent of all test inputs (what Total Failure limits); then those with a certificate "
             "alone, in percent of all test inputs, and of issued certificates (what it does not limit).",
             (_METHOD, _FAILURE),
-            lambda _: (OFFSET, *BOUNDARY, *VIOLATIONS),
-            methods=SURROGATES,
+            _of(CALIBRATION, BOUNDARY, VIOLATIONS),
+            methods=tuple(method.name for method in surrogates()),
             varied=frozenset({"failure"}),
             each_dataset=True,
         ),
@@ -144,37 +149,35 @@ def _ablations() -> tuple[Layout, ...]:
             "rrise_training_ablation",
             "How RRISE is trained: which weights, and from which start.",
             labels=(_DATASET, ("Training Strategy", "variant")),
-            metrics=lambda _: (*BOUNDARY, OFFSET, BEST_EPOCH),
-            methods=(RRISE,),
+            columns=_of(BOUNDARY, CALIBRATION, TRAINING),
+            methods=(RRISE.name,),
             main_first=False,
         ),
         layout(
             "baseline2_ablation",
             "Baseline 2 by decline level. Sample Red. is the full budget divided by Test Cost.",
-            metrics=lambda _: (*BOUNDARY, TEST_COST, SAMPLE_REDUCTION),
-            methods=(INPUT_SPECIFIC,),
+            columns=_of(BOUNDARY, PASSES, REDUCTION),
+            methods=(INPUT_SPECIFIC.name,),
         ),
         layout(
             "baseline3_ablation",
             "Early stopping by tolerance: Baseline 3 and, valid whenever it stops, the sequential method. "
             "Sample Red. is the full budget divided by Test Cost.",
-            metrics=lambda _: (*BOUNDARY, TEST_COST, SAMPLE_REDUCTION),
-            methods=(EARLY_STOPPING, SEQUENTIAL),
+            columns=_of(BOUNDARY, PASSES, REDUCTION),
+            methods=(EARLY_STOPPING.name, SEQUENTIAL.name),
         ),
         layout(
             "baseline4_init_ablation",
             "Baseline 4 by initialisation: init0 is random, init1 is the base classifier.",
-            metrics=lambda _: (*BOUNDARY, OFFSET, BEST_EPOCH),
-            methods=(JENSEN_SHANNON,),
+            columns=_of(BOUNDARY, CALIBRATION, TRAINING),
+            methods=(JENSEN_SHANNON.name,),
         ),
     )
 
 
 def _by_threshold() -> tuple[Layout, ...]:
-    def columns(
-        key: str, *, paper: bool, scale: float = 1
-    ) -> Callable[[Sequence[Comparison]], tuple[Metric, ...]]:
-        return lambda shown: at_thresholds(shown[0].thresholds, key, paper=paper, scale=scale)
+    def spread(key: str) -> Columns:
+        return lambda shown: at_thresholds(shown[0].thresholds, key)
 
     layout = partial(
         Layout,
@@ -187,19 +190,19 @@ def _by_threshold() -> tuple[Layout, ...]:
             "crd_boundary_full",
             f"Boundary CRD on {{dataset}}: the share of all test inputs in {_IN_BOUNDARY} with a radius "
             "above t. Fractions, as the paper prints them.",
-            metrics=columns("boundary_crd", paper=True),
+            columns=spread("boundary_crd"),
         ),
         layout(
             "crd_certified_full",
             "Certified-input CRD on {dataset}: the share of issued certificates with a radius above t. "
             "Fractions: 1.00 means all of them.",
-            metrics=columns("certified_crd", paper=True),
+            columns=spread("certified_crd"),
         ),
         layout(
             "certified_accuracy_full",
             "Certified accuracy on {dataset}: the percentage of all test inputs that are correct and "
             "certified with a radius of at least t.",
-            metrics=columns("certified_accuracy_at", paper=False, scale=100),
+            columns=spread("certified_accuracy_at"),
         ),
     )
 

@@ -12,27 +12,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from rrise.evaluation.measure.outcomes import (
-    EARLY_STOPPING,
-    INPUT_SPECIFIC,
-    JENSEN_SHANNON,
-    MONTE_CARLO,
-    RRISE,
-    SURROGATES,
-)
+from rrise.certifiers.methods import method_by_name
+from rrise.evaluation.measure.known import is_papers_score, is_surrogate
 from rrise.evaluation.tables.values import Number
 
 BUDGET, FAILURE = 10_000, "0.25"
 """What the paper's tables mean where they do not say another budget or level."""
-
-VARIANTS = {
-    RRISE: "trainhead_initbase",
-    MONTE_CARLO: "",
-    INPUT_SPECIFIC: "decline0.01",
-    EARLY_STOPPING: "tol0.01",
-    JENSEN_SHANNON: "init0",
-}
-"""What the paper's tables mean where they do not say another variant; without the budget."""
 
 SUFFIXES = {
     "FashionMNIST": "",
@@ -66,16 +51,16 @@ def paper_number(
     """Return what the paper prints for this setting in this table, or None if it prints nothing.
 
     `varied` names what the table tells apart, out of `variant`, `budget` and `failure`; what it does not
-    must be what the paper uses throughout. `family` is the variant without its budget. Scores other than
-    the additive one are not in the paper.
+    must be what the paper uses throughout. `family` is the variant without its budget.
 
     Where budgets are not told apart, a surrogate on any number of votes stands beside the paper's, which has
     10,000 of them: see `targets_differ`.
     """
-    if setting["score"] not in ("", "additive"):
+    method = method_by_name(setting["method"])
+    if not method.in_paper or not is_papers_score(setting["score"]):
         return None
     usual = {
-        "variant": family == VARIANTS.get(setting["method"]),
+        "variant": family == method.paper_variant,
         "budget": setting["budget"] == BUDGET,
         "failure": Fraction(setting["failure"]) == Fraction(FAILURE),
     }
@@ -99,7 +84,7 @@ def targets_differ(setting: Mapping[str, Any], varied: frozenset[str]) -> bool:
 
 
 def _hides_targets(setting: Mapping[str, Any], varied: frozenset[str]) -> bool:
-    return setting["method"] in SURROGATES and "budget" not in varied
+    return is_surrogate(setting["method"]) and "budget" not in varied
 
 
 def _float(text: str) -> float | None:

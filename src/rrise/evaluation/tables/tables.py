@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from rrise.errors import SettingError
-from rrise.evaluation.measure.outcomes import EARLY_STOPPING, SURROGATES
-from rrise.evaluation.tables.columns import ACCURACY, Metric
+from rrise.evaluation.measure.known import is_surrogate
+from rrise.evaluation.tables.columns import Reading
 from rrise.evaluation.tables.comparison import Comparison, Result, comparisons, family, mark
 from rrise.evaluation.tables.layouts import Layout, layouts
-from rrise.evaluation.tables.paper import BUDGET, FAILURE, SUFFIXES, paper_number, targets_differ
+from rrise.evaluation.tables.notes import notes_of
+from rrise.evaluation.tables.paper import SUFFIXES, paper_number
 from rrise.evaluation.tables.text import as_csv, as_latex, as_markdown
 from rrise.evaluation.tables.values import Cell, Number, Row, Table
 from rrise.files import write_text
@@ -23,31 +24,6 @@ PROTOCOLS = {
         "surrogate does not cover (protocol paper); violations are of the others."
     ),
 }
-
-_OPTIONAL_STOPPING = (
-    "† As in the paper, a bound for a fixed number of votes is used at a stopping time that depends on the "
-    "votes: it is not valid under optional stopping; its level is not guaranteed and can be exceeded."
-)
-_ADDITIVE = "RRISE and Baseline 4 without a mark have the additive score, as in the paper."
-_PROBIT = "(probit): the offset is taken in probit space, which the paper does not do."
-_UNCALIBRATED = "(uncalibrated): the surrogate's probability at face value, without any guarantee."
-_BESIDE_PAPER = (
-    "Columns paper and difference: what the paper prints for the same setting, and ours minus it; empty "
-    "where it prints nothing. Where its tables do not say otherwise, they are at "
-    f"budget {BUDGET} and total failure {FAILURE}."
-)
-_OTHER_TARGETS = (
-    f"The paper's surrogates are trained on {BUDGET} votes per training input, ours here on {{}}; by its "
-    "budget ablation the number hardly matters."
-)
-_OTHER_PROTOCOL = (
-    "The paper also reports on inputs that it calibrated with, and counts costs in another way: protocol "
-    "paper does as it does."
-)
-_CERTIFIED_ACCURACY = (
-    "What the paper prints as CertAcc@0 of surrogates does not depend on their calibration: it is plain "
-    "accuracy, and comparable with Accuracy (%) rather than with CertAcc@0 (%), which is by definition here."
-)
 
 
 def build_tables(
@@ -102,38 +78,37 @@ def table_name(layout: str, dataset: str) -> str:
 def _table(layout: Layout, shown: Sequence[Comparison], protocol: str, paper: bool) -> Table:
     name = table_name(layout.name, shown[0].dataset) if layout.each_dataset and shown else layout.name
     shown = [comparison for comparison in shown if comparison.select(layout.methods, layout.varied)]
-    metrics = layout.metrics(shown) if shown else ()
+    columns = layout.columns(shown) if shown else ()
     groups: dict[str, list[Row]] = {}
     for comparison in shown:
         chosen = comparison.select(layout.methods, layout.varied)
         for result in comparison.ordered(chosen, main_first=layout.main_first):
             group = _method(result) if layout.each_dataset else comparison.dataset
-            groups.setdefault(group, []).append(_row(layout, name, metrics, result, paper))
+            groups.setdefault(group, []).append(_row(layout, name, columns, result, paper))
     table = Table(
         name,
         _title(layout, shown, groups, protocol),
         tuple(heading for heading, _ in layout.labels),
-        tuple(metric.column for metric in metrics),
+        tuple(one.column for one in columns),
         tuple(tuple(rows) for rows in groups.values()),
         label_once=layout.label_once,
     )
-    return replace(table, notes=_notes(table, protocol, layout.varied))
+    return replace(table, notes=notes_of(table, protocol, layout.varied))
 
 
-def _row(layout: Layout, table: str, metrics: Sequence[Metric], result: Result, paper: bool) -> Row:
+def _row(layout: Layout, table: str, columns: Sequence[Reading], result: Result, paper: bool) -> Row:
     return Row(
         result,
         tuple(_label(layout, result, field) for _, field in layout.labels),
         tuple(
-            Cell(metric.read(result), _paper(layout, table, metric, result) if paper else None)
-            for metric in metrics
+            Cell(one.read(result), _paper(layout, table, one, result) if paper else None) for one in columns
         ),
     )
 
 
-def _paper(layout: Layout, table: str, metric: Metric, result: Result) -> Number | None:
-    name = metric.column.paper
-    if name is None or (metric.comparable is not None and result["method"] not in metric.comparable):
+def _paper(layout: Layout, table: str, one: Reading, result: Result) -> Number | None:
+    name = one.column.paper
+    if name is None or not one.comparable(result["method"]):
         return None
     return paper_number(table, result, name, family=family(result), varied=layout.varied)
 
@@ -149,7 +124,8 @@ def _label(layout: Layout, result: Result, field: str) -> str:
     marked = field == "variant" and all(other != "method" for _, other in layout.labels)
     if not marked:
         return str(result[field])
-    other = "" if result["method"] == layout.methods[0] else f" ({result['method']})"
+    main = layout.methods[0] if layout.methods else ""
+    other = "" if result["method"] == main else f" ({result['method']})"
     return f"{result[field]}{other}{mark(result)}"
 
 
@@ -186,33 +162,8 @@ def _budget_words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say how many votes there are per test input of methods that vote, and per training input of others."""
     budgets: dict[bool, set[int]] = {True: set(), False: set()}
     for setting in settings:
-        budgets[setting["method"] in SURROGATES].add(int(setting["budget"]))
+        budgets[is_surrogate(setting["method"])].add(int(setting["budget"]))
     votes, targets = (", ".join(map(str, sorted(budgets[surrogates]))) for surrogates in (False, True))
     if not votes or not targets or votes == targets:
         return [f"budget {votes or targets}"]
     return [f"budget {votes} votes per test input, and {targets} per training input of surrogates"]
-
-
-def _notes(table: Table, protocol: str, varied: frozenset[str]) -> tuple[str, ...]:
-    methods = {row.setting["method"] for row in table.rows}
-    scores = {row.setting["score"] for row in table.rows}
-    compared = any(table.beside_paper)
-    other = {
-        int(row.setting["budget"])
-        for row in table.rows
-        if targets_differ(row.setting, varied) and any(cell.paper is not None for cell in row.cells)
-    }
-    return tuple(
-        note
-        for note, wanted in (
-            (_OPTIONAL_STOPPING, EARLY_STOPPING in methods),
-            (_ADDITIVE, {"additive", "probit"} <= scores),
-            (_PROBIT, "probit" in scores),
-            (_UNCALIBRATED, "none" in scores),
-            (_BESIDE_PAPER, compared),
-            (_OTHER_TARGETS.format(", ".join(map(str, sorted(other)))), bool(other)),
-            (_OTHER_PROTOCOL, compared and protocol != "paper"),
-            (_CERTIFIED_ACCURACY, compared and ACCURACY.column in table.columns),
-        )
-        if wanted
-    )

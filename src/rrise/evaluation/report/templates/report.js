@@ -99,7 +99,7 @@ for (const table of all("table.sortable")) {
   heads.forEach((head, column) => {
     if (!head.textContent.trim()) return;
     const button = document.createElement("button");
-    button.textContent = head.textContent;
+    button.append(...head.childNodes);
     head.replaceChildren(button);
     button.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
