@@ -137,14 +137,14 @@ def test_says_what_it_is_and_promises() -> None:
     [
         (
             {"n": 100},
-            "leaves 0 votes after a pilot of 100, and certifying at failure=0.001 takes 10",
+            "leaves 0 votes after a pilot of 100, but failure=0.001 needs 10",
         ),
         ({"n": 109}, "use n=110 or more"),
         ({"n": 50}, "n=50 leaves 0 votes"),
         ({"n": 1000.5}, "expected a whole number for n, got 1000.5"),
         ({"decline": 0}, "expected decline strictly between 0 and 1, got 0"),
         ({"decline": 1.5}, "expected decline strictly between 0 and 1, got 1.5"),
-        ({"failure": 0.5}, "expected failure below 1/2 to plan budgets with, got 0.5"),
+        ({"failure": 0.5}, "expected failure below 1/2, got 0.5"),
         ({"failure": 0}, "expected failure strictly between 0 and 1, got 0"),
     ],
 )

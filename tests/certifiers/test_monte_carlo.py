@@ -71,7 +71,7 @@ def test_votes_that_share_their_noise_are_refused(half_space: HalfSpace, uniform
     votes = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=100)
     part = rrise.collect_votes(half_space, uniform[:5], sigma=0.25, n=10)
     assert np.all(part <= votes)
-    with pytest.raises(ValueError, match="the selection votes share their noise with the votes"):
+    with pytest.raises(ValueError, match="the selection votes and the votes share their noise"):
         rrise.monte_carlo_certificates(votes, part)
     of_others = rrise.collect_votes(half_space, uniform[1:6], sigma=0.25, n=10, split="selection")
     with pytest.raises(ValueError, match="the votes are of other inputs"):
@@ -161,14 +161,14 @@ def test_selection_votes_that_do_not_belong_are_refused() -> None:
         )
 
     certifier = MonteCarlo(50, 0.01)
-    with pytest.raises(ValueError, match="expected selection votes to choose the class by"):
+    with pytest.raises(ValueError, match="expected selection votes with separate noise"):
         certifier.certify_votes(votes())
     same = votes(stream=(0, "test"))
     for selection in (same, votes(stream=(0, "test"))):
-        with pytest.raises(ValueError, match="the selection votes share their noise"):
+        with pytest.raises(ValueError, match="the selection votes and the votes share their noise"):
             certifier.certify_votes(same, selection)
     unnamed = votes()
-    with pytest.raises(ValueError, match="the selection votes share their noise"):
+    with pytest.raises(ValueError, match="the selection votes and the votes share their noise"):
         certifier.certify_votes(unnamed, unnamed)
     first, second = (digest_array([bytes([i, k] * 6) for i in range(3)]) for k in (0, 1))
     with pytest.raises(ValueError, match="differ in 3 of 3 places"):

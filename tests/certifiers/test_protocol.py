@@ -100,7 +100,7 @@ def test_another_base_classifier_is_refused_by_every_way_to_bind_one(certifier: 
 
 def test_a_voting_certifier_says_when_it_does_not_know_the_shape_yet(half_space: HalfSpace) -> None:
     certifier = rrise.MonteCarlo(50, 0.1).bind(half_space, sigma=0.25)
-    with pytest.raises(SettingError, match="bind with input_shape=, or certify once"):
+    with pytest.raises(SettingError, match="pass input_shape= to bind, or certify once"):
         _ = certifier.guarantee
     certifier.certify(np.full((1, 4), 0.5))
     assert certifier.class_names == ("0", "1")

@@ -242,7 +242,7 @@ class TestMismatches:
     def test_votes_of_unknown_origin(self, parts: dict) -> None:
         plain = np.asarray(parts["votes"])
         assert calibrate(parts, votes=plain).smoothing.base == parts["surrogate"].base_fingerprint
-        with pytest.raises(ValueError, match="cannot tell which base classifier"):
+        with pytest.raises(ValueError, match="these votes do not record their base classifier"):
             calibrate(parts, votes=plain, surrogate=nn.Linear(4, 2))
 
     def test_inputs_the_surrogate_was_trained_on(

@@ -137,10 +137,10 @@ def test_certificates_are_shown_and_exported(run, quick_demo: Path, tmp_path: Pa
     ("arguments", "sentence"),
     [
         (("evaluate", "nowhere"), "expected a run folder"),
-        (("evaluate", "RUN", "--set", "votes.seed=3"), "settings of the table evaluation alone"),
+        (("evaluate", "RUN", "--set", "votes.seed=3"), "expected a setting of the table evaluation, got"),
         (
             ("report", "RUN", "--out", "nowhere/page.html"),
-            "expected the name of a file in an existing folder",
+            "expected a file name in an existing folder",
         ),
         (("certificates", "RUN", "--where", "label == '3'"), "write label == 3"),
         (("evaluate", "RUN", "--surrogate", "hed"), "did you mean head?"),

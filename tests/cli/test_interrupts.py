@@ -35,7 +35,7 @@ def test_the_exit_code_tells_which_signal_it_was(
     with pytest.raises(typer.Exit) as ended:
         stopped_by(number)
     assert ended.value.exit_code == code
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 

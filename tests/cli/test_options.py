@@ -78,5 +78,5 @@ def test_every_setting_is_an_option_with_its_default(run, command: str, kind: ty
 def test_options_that_would_do_nothing_are_named() -> None:
     check_needed("--oven", True, {"--heat": 3})
     check_needed("--oven", False, {"--heat": None})
-    with pytest.raises(SettingError, match="--heat does nothing without --oven: give that too"):
+    with pytest.raises(SettingError, match="--heat has no effect without --oven: pass both"):
         check_needed("--oven", False, {"--blow": None, "--heat": 0})

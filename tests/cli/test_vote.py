@@ -128,7 +128,7 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
     [
         ([], "expected base, data, sigma, n: in the recipe's [votes], or as an option"),
         (["no-such.toml"], "no-such.toml is not a readable recipe"),
-        ([DIGITS], "digits.toml is the recipe of a whole run: collect its votes with rrise run"),
+        ([DIGITS], "digits.toml is the recipe of a complete run: collect its votes with rrise run"),
         (["--base", "small-convnet", "--data", "digits", *SETTINGS], "expected weights for small-convnet"),
         (["--base", "vgg", "--weights", "random", "--data", "digits", *SETTINGS], "an architecture out of"),
         (["--base", "timm:no-such", "--weights", "random", "--data", "digits", *SETTINGS], "timm knows no"),
@@ -140,7 +140,7 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
         ),
         (["--base", "torch.nn:Identity", "--data", "npz:x.npz", *SETTINGS], "there is no file x.npz"),
         (["--base", "x", "--backend", "slurm"], "a back end out of local, ray; got 'slurm'"),
-        (["--base", "x", "--workers", "2"], "--workers is for --backend ray"),
+        (["--base", "x", "--workers", "2"], "--workers needs --backend ray"),
         (["--base", "x", "--log", "xml"], "a log out of bar, json; got 'xml'"),
         (["--base", "x", "--option", "classes"], "expected --option NAME=VALUE, got 'classes'"),
         (

@@ -283,7 +283,7 @@ def test_interrupted_it_leaves_a_run_that_is_continued(
     process.send_signal(how)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + how
-    assert "the same command goes on from here" in errors
+    assert "run the same command to resume" in errors
     assert "Traceback" not in errors
     assert not list(folder.rglob(f"{TEMPORARY}*"))
     assert not (folder / "evaluation").exists()
@@ -328,7 +328,7 @@ def test_one_process_at_a_time_and_no_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     (tmp_path / "recipe.toml").write_text("flour = 500")
     (tmp_path / ".lock").touch()
-    with pytest.raises(ValueError, match="holds other things than a run"), open_run(tmp_path, fresh=True):
+    with pytest.raises(ValueError, match="holds files that are not of a run"), open_run(tmp_path, fresh=True):
         pass
     with pytest.raises(ValueError, match="is a file"), open_run(tmp_path / "notes.txt"):
         pass

@@ -129,7 +129,7 @@ def test_runs_of_one_seed_and_foreign_folders_are_refused(by_the_paper: Path, tm
     assert not (tmp_path / "twice").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
-    with pytest.raises(FolderError, match="holds other things"):
+    with pytest.raises(FolderError, match="holds files other than published results"):
         publish([by_the_paper], tmp_path / "other")
     with pytest.raises(FolderError, match="expected published results"):
         rebuild(tmp_path / "other")
@@ -152,7 +152,7 @@ def test_what_cannot_be_published_is_named(by_the_paper: Path, published: Path, 
     for runs, sentence in (
         ([started], "not evaluated yet"),
         ([tmp_path / "nowhere"], "expected a run folder"),
-        ([by_the_paper, by_the_paper], "named twice"),
+        ([by_the_paper, by_the_paper], "got one of them twice"),
     ):
         with pytest.raises(RriseError, match=sentence):
             publish(runs, tmp_path / "out")
@@ -167,7 +167,7 @@ def test_no_seed_of_an_earlier_publication_is_lost(
 ) -> None:
     out = Path(shutil.copytree(published, tmp_path / "out"))
     (out / "seed-100").rename(out / "seed-200")
-    with pytest.raises(FolderError, match="seed-200, which none of the runs has"):
+    with pytest.raises(FolderError, match="seed-200, but none of the runs does"):
         publish([by_the_paper], out)
     assert (out / "seed-200" / "evidence.json").is_file()
     publish([by_the_paper], Path(shutil.copytree(published, tmp_path / "again")))
@@ -178,7 +178,7 @@ def test_nothing_is_rebuilt_where_one_folder_is_damaged_or_in_the_way(
 ) -> None:
     for name in ("first", "second"):
         shutil.copytree(published, tmp_path / "results" / name)
-    with pytest.raises(FolderError, match="holds other things"):
+    with pytest.raises(FolderError, match="holds files other than published results"):
         rebuild(tmp_path / "results" / "first", tmp_path / "results" / "first" / "seed-100")
     (tmp_path / "results" / "second" / "seed-100" / "reported.parquet").write_bytes(b"damaged")
     with pytest.raises(FolderError, match=r"reported\.parquet"):
@@ -231,5 +231,5 @@ def test_the_surrogate_can_be_trained_on_fewer_votes_than_are_collected(
     assert before.variant == all_votes.variant
     np.testing.assert_array_equal(before.test.top_probability, all_votes.test.top_probability)
     assert not np.allclose(few.test.top_probability, all_votes.test.top_probability, rtol=1e-3)
-    with pytest.raises(SettingError, match=r"surrogate.votes of at most votes.train = 16, got 17"):
+    with pytest.raises(SettingError, match=r"surrogate.votes to be at most votes.train = 16, got 17"):
         read_recipe("digits", "quick", {"votes.train": 16, "surrogate.votes": 17})

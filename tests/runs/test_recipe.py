@@ -177,7 +177,7 @@ def test_names_that_stand_in_the_types_are_those_that_exist() -> None:
         ("base = 3", "expected base to be a table, got a whole number: 3"),
         ("[profile.quick.base]\nepoch = 3", "no profile.quick.base.epoch: did you mean base.epochs?"),
         ("[profile]\nquick = 3", "expected profiles as tables such as [profile.quick.base]"),
-        ("[base]\nsigma = 0.5", "the recipe says nothing of data.source"),
+        ("[base]\nsigma = 0.5", "the recipe is missing data.source"),
         ("[base", "is not a readable recipe"),
     ],
 )
@@ -250,8 +250,8 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
             "expected data.calibration to be a share strictly between 0 and 1, got 1.5",
         ),
         ({"data.copies": -1}, "expected data.copies to be at least 0, got -1"),
-        ({"data.copies": 1}, "data.copies and data.copies_augmentations go together"),
-        ({"data.copies_augmentations": ["flip"]}, "data.copies and data.copies_augmentations go together"),
+        ({"data.copies": 1}, "expected both data.copies and data.copies_augmentations"),
+        ({"data.copies_augmentations": ["flip"]}, "expected both data.copies and data.copies_augmentations"),
         ({"votes.sigma": 0.0}, "expected votes.sigma to be above 0, got 0.0"),
         ({"votes.calibration": 9}, "9 votes can never certify at beta=0.001"),
         ({"votes.test": 4}, "4 votes can never certify at failure=0.05"),
@@ -261,11 +261,11 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
         ({"surrogate.architecture": "resnet-18"}, "expected surrogate.strategy 'all-random', got 'head'"),
         (
             {"surrogate.options": {"classes": 3}},
-            "surrogate.options are for a surrogate.architecture of its own",
+            "surrogate.options need surrogate.architecture",
         ),
         (
             {"surrogate.head": "fc", "surrogate.strategy": "all"},
-            "surrogate.head is for the strategy 'head', not for 'all'",
+            "surrogate.head needs surrogate.strategy 'head', got 'all'",
         ),
     ],
     ids=str,

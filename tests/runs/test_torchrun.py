@@ -45,4 +45,4 @@ def test_two_processes_do_the_training_steps_of_a_run(tmp_path: Path) -> None:
         assert one["cross_entropy"] == pytest.approx(two["cross_entropy"], rel=1e-3)
     assert not (folder / "checkpoints").exists()
     refused = rrise("run", folder, together=True)
-    assert "torchrun is for rrise train-base and rrise train-surrogate alone" in refused.stderr
+    assert "torchrun works only with rrise train-base and rrise train-surrogate" in refused.stderr

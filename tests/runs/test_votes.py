@@ -85,7 +85,7 @@ def test_for_fewer_the_first_are_read_and_all_are_kept(run: Run, base: nn.Module
     run.votes("test", base, 50)
     kept = stamps(folder)
     np.testing.assert_array_equal(run.votes("test", base, 20), expected(run, base, 20))
-    assert "votes/test: the first 20 of the 50 that are stored" in said(run)
+    assert "votes/test: the first 20 of 50 stored votes" in said(run)
     assert stamps(folder) == kept
     assert passes(run) == [50 * INPUTS]
 
@@ -108,7 +108,7 @@ def test_finished_votes_of_another_device_are_used(run: Run, base: nn.Module, fo
     for n in (50, 20):
         np.testing.assert_array_equal(run.votes("test", base, n), expected(run, base, n))
     assert said(run).count("votes/test: up to date, collected on cuda") == 2
-    assert said(run).count("the first 20 of the 50") == 1
+    assert said(run).count("the first 20 of 50") == 1
     assert stamps(folder) == kept
     assert passes(run) == []
 
@@ -121,7 +121,7 @@ def test_unfinished_votes_of_another_device_are_neither_continued_nor_removed(
     if why == "a shard is missing":
         (folder / "shard-00001.parquet").unlink()
     kept = stamps(folder)
-    refused = r"begun on cuda and are not finished; votes taken on cpu round differently: go on on cuda"
+    refused = r"are unfinished and were begun on cuda; cpu rounds differently: resume on cuda"
     with pytest.raises(ValueError, match=refused):
         run.votes("test", base, 60 if why == "more are wanted" else 50)
     assert stamps(folder) == kept
@@ -131,7 +131,7 @@ def test_unfinished_votes_of_another_device_are_neither_continued_nor_removed(
 def test_other_votes_are_collected_again(run: Run, base: nn.Module, folder: Path) -> None:
     collect_on_cuda(run, build_model("small-convnet", seed=1), 20)
     np.testing.assert_array_equal(run.votes("test", base, 30), expected(run, base, 30))
-    assert "votes/test: collecting again, since the votes in" in said(run)
+    assert "votes/test: collecting again, because the votes in" in said(run)
     assert " have base = " in said(run)
     (folder / "manifest.json").write_text("{")
     np.testing.assert_array_equal(run.votes("test", base, 30), expected(run, base, 30))

@@ -1,1 +1,1 @@
-"""Certifiers: anything that maps inputs, or their votes, to certificates. One file a method."""
+"""Certifiers: anything that maps inputs, or their votes, to certificates. One file per method."""

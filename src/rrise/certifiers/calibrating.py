@@ -42,36 +42,37 @@ def calibrate(
     allow_seen: bool = False,
     batch_size: int = BATCH_SIZE,
 ) -> SurrogateCertifier:
-    """Calibrate a surrogate on held-out inputs and their votes; done once.
+    """Calibrate a surrogate once, on held-out inputs and their votes.
 
-    `failure = beta + gamma` bounds the probability of a wrong certificate: `beta` pays for the noise of
-    the votes, `gamma` for the surrogate's errors.
+    `failure = beta + gamma` bounds the probability of a wrong certificate. `beta` covers the noise of the
+    votes, `gamma` the surrogate's errors.
 
     Args:
         surrogate: a module from inputs to K logits, such as `train_surrogate` returns.
         images: calibration inputs. They must be drawn like those to be certified later, and must not have
             been used to train the surrogate.
-        votes: their votes, of the base classifier that the surrogate stands for.
-        sigma: the noise of the votes; needed only for votes that do not know it.
+        votes: their votes, by the base classifier that the surrogate approximates.
+        sigma: the noise of the votes; needed only if the votes do not record it.
         failure: the allowed probability of issuing a wrong radius.
-        beta: the part of `failure` that pays for the noise of the votes.
+        beta: the part of `failure` that covers the noise of the votes.
         score: `probit`, `additive` as in the paper, or a `Score`.
-        input_range: lowest and highest value of an input; that of the votes, or (0, 1), where not given.
-        base: the base classifier. It checks that the votes belong to it. It is needed for a surrogate that
-            `train_surrogate` did not make, with votes that do not know their origin.
-        class_names: names of the classes; their numbers where not given.
-        allow_seen: accept calibration inputs that equal training inputs, because equal inputs do occur
-            naturally in this data.
-        batch_size: inputs to a forward pass.
+        input_range: lowest and highest value of an input. Default: that of the votes, or (0, 1).
+        base: the base classifier, to check that the votes belong to it. Needed if the surrogate is not from
+            `train_surrogate` and the votes do not record their origin.
+        class_names: names of the classes. Default: their numbers.
+        allow_seen: accept calibration inputs that equal training inputs, if equal inputs occur naturally in
+            this data.
+        batch_size: inputs per forward pass.
 
     Returns:
         The certifier.
 
     Raises:
-        InputError: inputs or votes are not what is expected.
+        InputError: the inputs or the votes are invalid.
         MismatchError: surrogate, votes and base do not belong together, or calibration inputs were used in
             training.
-        SettingError: there are too few calibration inputs or votes for this level; the error says how many.
+        SettingError: there are too few calibration inputs or votes for this level; the error says how many
+            it needs.
 
     Example:
         >>> import numpy as np, torch, rrise
@@ -122,7 +123,7 @@ def _input_range(given: InputRange | str, of_votes: Smoothing | None) -> InputRa
 
 
 def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Program | None]:
-    """Return the surrogate in the form it is saved in, or a copy of it and a warning."""
+    """Return the surrogate in its saved form; if it has none, warn and return a copy."""
     network = surrogate.network if isinstance(surrogate, Surrogate) else uncompiled(surrogate)
     network = copy.deepcopy(network)
     network = network.cpu().eval().requires_grad_(False)
@@ -135,8 +136,8 @@ def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Prog
         return _module_of(program, inputs, sample, expected), program
     except NotAProgramError as reason:
         warnings.warn(
-            f"the surrogate cannot be written as a program ({reason}): it works here, but loading it from "
-            f"a folder will need load_certifier(folder, surrogate=a module of its class)",
+            f"the surrogate cannot be written as a program ({reason}). It works here; to load it from a "
+            f"folder, use load_certifier(folder, surrogate=a module of its class)",
             stacklevel=3,
         )
         return network, None
@@ -145,7 +146,7 @@ def _frozen(surrogate: nn.Module, inputs: torch.Tensor) -> tuple[nn.Module, Prog
 def _module_of(
     program: Program, inputs: torch.Tensor, sample: torch.Tensor, expected: torch.Tensor
 ) -> nn.Module:
-    """Build the module of a program and check that it computes what the surrogate computed."""
+    """Build the module of a program and check that it computes what the surrogate computes."""
     name = "program of the surrogate"
     try:
         module = program.module()
@@ -167,10 +168,10 @@ def _common_smoothing(
     sigma: float | Noise | None,
     input_range: InputRange,
 ) -> Smoothing:
-    """Return the one smoothed classifier that surrogate, votes and base belong to, or refuse."""
+    """Return the smoothed classifier that surrogate, votes and base have in common, or refuse."""
     of_votes = votes.smoothing if isinstance(votes, Votes) else None
     if sigma is None and of_votes is None:
-        raise SettingError("these votes do not know their noise: pass sigma=, or votes from collect_votes")
+        raise SettingError("these votes do not record their noise: pass sigma=, or votes from collect_votes")
     noise = of_votes.noise if sigma is None and of_votes is not None else as_noise(sigma or 0.0)
     if base is not None:
         identity = base
@@ -180,7 +181,7 @@ def _common_smoothing(
         identity = of_votes.base
     else:
         raise MismatchError(
-            "cannot tell which base classifier these votes are of: pass base=, or votes from collect_votes"
+            "these votes do not record their base classifier: pass base=, or votes from collect_votes"
         )
     precision = of_votes.precision if of_votes else precision_name(surrogate)
     wanted = Smoothing(identity, noise, check_input_range(input_range), precision)
@@ -188,7 +189,9 @@ def _common_smoothing(
         wanted.check_same(of_votes, "this calibration", "the votes")
     if isinstance(surrogate, Surrogate):
         if surrogate.base_fingerprint != identity:
-            raise MismatchError("the surrogate was trained for another base classifier than the one given")
+            raise MismatchError(
+                "the surrogate was trained for another base classifier: pass the one it was trained for"
+            )
         if surrogate.smoothing is not None:
             wanted.check_same(surrogate.smoothing, "this calibration", "the surrogate's training votes")
     return wanted
@@ -202,7 +205,7 @@ def _seen_in_training(surrogate: nn.Module, digests: list[bytes], allow_seen: bo
     if seen and not allow_seen:
         raise MismatchError(
             f"{seen} of {len(digests)} calibration inputs were used to train the surrogate: the guarantee "
-            f"needs held-out inputs (allow_seen=True if equal inputs occur naturally in this data)"
+            f"needs held-out inputs (pass allow_seen=True if equal inputs occur naturally in this data)"
         )
     return seen
 

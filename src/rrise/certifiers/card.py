@@ -7,7 +7,7 @@ from rrise.statistics import format_down, format_up, level_text
 
 
 def model_card(certifier: SurrogateCertifier) -> str:
-    """Return the card in Markdown: what it does, what it promises, how it was calibrated, how to use it."""
+    """Return the card in Markdown: what the certifier does and promises, its calibration and its use."""
     calibration, guarantee, smoothing = certifier.calibration, certifier.guarantee, certifier.smoothing
     shape = " x ".join(str(size) for size in certifier.input_shape)
     levels = ", ".join(map(level_text, (calibration.beta, calibration.gamma, calibration.failure)))
@@ -15,8 +15,8 @@ def model_card(certifier: SurrogateCertifier) -> str:
     assert facts is not None
     return f"""# RRISE certifier
 
-Answers, in one forward pass, which of {len(certifier.class_names)} classes an input belongs to and how
-far the input may move (L2) before the smoothed classifier changes its mind; or abstains.
+One forward pass per input returns one of {len(certifier.class_names)} classes and a certified L2 radius.
+Within that radius, the smoothed classifier does not change its answer. Otherwise the certifier abstains.
 
 ## What is promised
 

@@ -12,7 +12,7 @@ from rrise.statistics import format_down, round_down
 
 DECIMALS = 6
 _SHOWN = 10
-"""Certificates that `repr` shows; of more, the first and the last half of them."""
+"""The most certificates that `repr` shows: half from the start and half from the end if there are more."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,13 +20,13 @@ class Certificates:
     """One certificate per input, as arrays of equal length.
 
     Attributes:
-        label: the class answered, also where the certifier abstained.
+        label: the predicted class, even if the certifier abstained.
         radius: distance within which the smoothed classifier keeps answering `label`; 0 if abstained.
         lower_bound: lower bound on the smoothed probability of `label`.
         issued: whether a radius is certified (`lower_bound > 1/2`); otherwise the certifier abstained.
-        guarantee: what is promised, at which level, under which assumption.
-        passes: forward passes spent on each input.
-        probabilities: class probabilities `[inputs, K]` where they are known: those of the surrogate before
+        guarantee: what is promised, at which level, under which assumptions.
+        passes: forward passes per input.
+        probabilities: class probabilities `[inputs, K]`, if known: those of the surrogate before
             calibration, or the shares of the votes.
 
     Example:
@@ -56,14 +56,14 @@ class Certificates:
         passes: ArrayLike,
         probabilities: NDArray[np.float32] | None = None,
     ) -> "Certificates":
-        """Certify the radius that each lower bound proves; `passes` is one number for all, or one each."""
+        """Certify the radius that each lower bound proves; `passes` is one number, or one per input."""
         radius = guarantee.smoothing.noise.radius(lower_bound)
         spent = np.broadcast_to(np.asarray(passes, dtype=np.int64), label.shape)
         return cls(label, radius, lower_bound, lower_bound > 0.5, guarantee, spent, probabilities)
 
     @classmethod
     def joined(cls, parts: Sequence["Certificates"]) -> "Certificates":
-        """Return the certificates of several batches, all under one guarantee, as those of one."""
+        """Join the certificates of several batches under one guarantee."""
         if len(parts) == 1:
             return parts[0]
         arrays: dict[str, Any] = {
@@ -77,13 +77,13 @@ class Certificates:
         return len(self.label)
 
     def __getitem__(self, rows: Any) -> "Certificates":
-        """Return the certificates of some of the inputs, picked by a mask, a slice or an array of places."""
+        """Return the certificates of some inputs, selected by a mask, a slice or an array of indices."""
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
         probabilities = None if self.probabilities is None else self.probabilities[rows]
         return replace(self, **arrays, probabilities=probabilities)
 
     def __repr__(self) -> str:
-        """Return a small table, however many certificates there are."""
+        """Return a small table of at most a few certificates."""
         head = f"Certificates of {len(self)} inputs: {int(self.issued.sum())} issued"
         head += f", {len(self) - int(self.issued.sum())} abstained"
         places = np.arange(len(self))
@@ -109,7 +109,7 @@ class Certificates:
         return float(self.passes.mean()) if len(self) else 0.0
 
     def abstained(self) -> "Certificates":
-        """Return the same labels with nothing certified about them."""
+        """Return the same labels, with nothing certified."""
         nothing = np.zeros(len(self))
         return replace(self, radius=nothing, lower_bound=nothing, issued=np.zeros(len(self), dtype=np.bool_))
 

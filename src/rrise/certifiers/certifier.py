@@ -18,12 +18,26 @@ from rrise.votes.smoothing import Smoothing
 class Certifier(Protocol):
     """Anything that maps inputs to certificates.
 
-    The calibrated surrogate, an exported certifier and a voting method bound to its base classifier are
-    certifiers. The service, the command line and evaluations use nothing else.
+    There are three kinds: a calibrated surrogate, an exported certifier, and a voting method bound to its
+    base classifier. The service, the command line and evaluations use only this interface.
 
-    One policy for bad values holds for all of them. An input that is not a finite number, or out of range, is
-    an `InputError` that names it. Where a surrogate returns NaN for a valid input, the certifier abstains.
-    A base classifier that returns NaN under noise has no votes: an `InputError` names the input.
+    All certifiers treat bad values alike. A value that is not finite or out of range raises an `InputError`
+    that names the input. If a surrogate returns NaN for a valid input, the certifier abstains. If a base
+    classifier returns NaN under noise, an `InputError` names the input.
+
+    Attributes:
+        input_shape: the shape of one input.
+        class_names: the names of the classes in order.
+        smoothing: the smoothed classifier that certificates are about.
+        guarantee: what every certificate promises.
+        runtime: the runtime, such as `torch` or `onnxruntime-int8`.
+
+    Example:
+        >>> import torch, rrise
+        >>> base = torch.nn.Linear(4, 3)
+        >>> certifier = rrise.MonteCarlo(200).bind(base, sigma=0.25, input_shape=(4,))
+        >>> isinstance(certifier, rrise.Certifier)
+        True
     """
 
     @property
@@ -44,14 +58,14 @@ class Certifier(Protocol):
 
     @property
     def runtime(self) -> str:
-        """What computes, such as `torch` or `onnxruntime-int8`."""
+        """The runtime, such as `torch` or `onnxruntime-int8`."""
 
     def certify(self, inputs: Any) -> Certificates:
         """Return one certificate per input `[inputs, *input_shape]`."""
 
 
 class CalibratedCertifier(Certifier, Protocol):
-    """A certifier that rests on a calibration, of the very form that answers."""
+    """A certifier with a calibration of exactly the form that answers."""
 
     @property
     def calibration(self) -> Calibration:
@@ -59,30 +73,30 @@ class CalibratedCertifier(Certifier, Protocol):
 
     @property
     def evidence(self) -> CalibrationEvidence:
-        """What the offset was computed from."""
+        """The data that the offset was computed from."""
 
 
 def check_base(base: nn.Module, smoothing: Smoothing, inputs: torch.Tensor) -> None:
-    """Refuse a base classifier that a certifier was not made for; `inputs` are to call it once.
+    """Refuse a base classifier that a certifier was not made for; it is called once on `inputs`.
 
     Raises:
-        MismatchError: the base classifier is another one, or has other weights.
+        MismatchError: it is another base classifier, or has other weights.
     """
     given = identity_at(base, smoothing.precision, inputs, "base classifier")
     check_fingerprint(given, smoothing)
 
 
 def check_fingerprint(given: str, smoothing: Smoothing) -> None:
-    """Refuse the fingerprint of another base classifier than a certifier's own."""
+    """Refuse a fingerprint that is not that of the certifier's base classifier."""
     if given != smoothing.base:
         raise MismatchError(
-            f"this certifier was made for the base classifier {smoothing.base[:12]}, not for {given[:12]}: "
-            f"its radii say nothing about that one; give it the one it belongs to"
+            f"this certifier was made for the base classifier {smoothing.base[:12]}, got {given[:12]}: "
+            f"its radii do not apply to another one; pass the base classifier it was made for"
         )
 
 
 def typical_inputs(shape: tuple[int, ...], input_range: InputRange, number: int = 4) -> torch.Tensor:
-    """Return a few inputs of any content, to try a classifier on."""
+    """Return a few arbitrary inputs for a trial call of a classifier."""
     low, high = (-1.0, 1.0) if input_range is None else input_range
     generator = torch.Generator().manual_seed(0)
     return low + torch.rand((number, *shape), generator=generator) * (high - low)

@@ -29,23 +29,39 @@ from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
 LOOKS = 10
-"""Into how many steps the paper cuts the budget."""
+"""The paper divides the budget into this many steps."""
 TOLERANCES = (0.01, 0.05)
-"""Relative gains that the paper stops at."""
+"""Relative gains at which the paper stops."""
 
 
 @dataclass(frozen=True)
 class EarlyStopping(VoteMethod):
-    """Votes in steps of `ceil(n / 10)`, until more of them promise little; Baseline 3 of the paper.
+    """Votes in steps of `ceil(n / 10)` until more votes would gain little; Baseline 3 of the paper.
 
-    After each step the top class of all votes so far has a Clopper–Pearson radius, and `predicted_bound`
-    says what to expect of it at `n` votes. An input is done when `(predicted - now) / predicted` is below the
-    `tolerance`, when the predicted radius is 0, for then there is nothing to gain, or after `n` votes. Its
-    certificate is the one that as many votes would give had their number been fixed beforehand.
+    After each step, the top class of all votes so far has a Clopper–Pearson radius. `predicted_bound`
+    predicts its bound for `n` votes. An input is done when `(predicted - now) / predicted` of the radii is
+    below `tolerance`, when the predicted radius is 0, or after `n` votes. Its certificate is computed as if
+    the number of votes had been fixed beforehand.
 
-    **The level does not hold**: the votes decide when to stop, and which class is bounded. Simulated with two
-    classes, wrong certificates were up to 1.1 times `failure` at a tolerance of 0.05 and 1.4 times at 0.3.
-    Proven is 20 times `failure`: twice that at each of ten looks. It is here to compare with.
+    **The level does not hold**: the votes decide when to stop, and which class is bounded. In simulations
+    with two classes, the rate of wrong certificates was up to 1.1 times `failure` at a tolerance of 0.05,
+    and 1.4 times at 0.3. The proven bound is 20 times `failure`: twice `failure` at each of ten looks. This
+    method is here for comparison.
+
+    Attributes:
+        n: the most votes per input.
+        tolerance: the relative gain of the radius below which voting stops.
+        failure: the nominal level of the bounds, which does not hold.
+
+    Raises:
+        SettingError: a setting is invalid, or `n` votes can never certify at this failure.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> base = torch.nn.Linear(4, 3)
+        >>> certifier = EarlyStopping(200, tolerance=0.1, failure=0.01).bind(base, sigma=0.25, seed=0)
+        >>> certifier.certify(np.full((2, 4), 0.5)).guarantee.failure_text
+        'none'
     """
 
     n: int
@@ -73,13 +89,13 @@ class EarlyStopping(VoteMethod):
         return [*range(step, self.n, step), self.n]
 
     def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:  # noqa: ARG002
-        """State that nothing is promised: the votes choose their own number."""
+        """Return a guarantee that promises nothing: the votes decide their own number."""
         nominal = exact_level(self.failure, "failure")
         settings = {"largest_budget": self.n, "looks": len(self.looks), "tolerance": self.tolerance}
         return no_guarantee("early-stopping", smoothing, nominal, **settings)
 
     def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
-        """Certify from `votes` alone, asking only for those of inputs that go on; `selection` is not used."""
+        """Certify from `votes` alone, drawn only for inputs that are not done; `selection` is not used."""
         check_enough_votes(votes, self.n)
         alpha = float(exact_level(self.failure, "failure"))
         counts = np.zeros((len(votes), votes.classes), dtype=np.int64)
@@ -106,11 +122,11 @@ class EarlyStopping(VoteMethod):
 
 
 def predicted_bound(agreeing: ArrayLike, n_now: ArrayLike, n_final: int, alpha: float) -> NDArray[np.float64]:
-    """Return the bound to expect from `n_final` votes, when `agreeing` of `n_now` are for the class.
+    """Return the predicted bound of `n_final` votes, when `agreeing` of `n_now` are for the class.
 
     It is `p - z sqrt(p (1 - p) / n_final)`, with `p = agreeing / n_now` and `z` the `1 - alpha` quantile of
-    the normal distribution, and at most that of `n_final` votes which all agree. It is a prediction to plan
-    with and proves nothing.
+    the normal distribution. It is at most the bound of `n_final` votes that all agree. The prediction serves
+    for planning and proves nothing.
 
     >>> predicted_bound([600, 990, 1000], 1000, 10_000, alpha=0.001).round(4).tolist()
     [0.5849, 0.9869, 0.9993]

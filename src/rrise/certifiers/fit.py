@@ -1,4 +1,4 @@
-"""The short way: from a base classifier and inputs to a certifier, in one call."""
+"""From a base classifier and inputs to a certifier, in one call."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -48,33 +48,33 @@ def fit(
 ) -> SurrogateCertifier:
     """Make a certifier for a base classifier from unlabelled inputs: vote, train, calibrate.
 
-    The inputs are split at random. Most of them train the surrogate on votes of the base classifier; the
-    others, with more votes each, calibrate it. `collect_votes`, `train_surrogate` and `calibrate` are the
-    same steps one by one.
+    The inputs are split at random. Most of them train the surrogate on votes of the base classifier. The
+    others get more votes each and calibrate it. `collect_votes`, `train_surrogate` and `calibrate` are the
+    single steps.
 
     Args:
-        base: a trained classifier, a module from inputs to K logits; best trained with noise of this level.
+        base: a trained classifier: a module from inputs to K logits. Best trained with noise of this level.
         images: inputs `[inputs, ...]`, drawn like those to be certified later. No labels are needed.
         sigma: the level of Gaussian noise, or a `Noise`. More noise certifies larger radii for fewer inputs.
         failure: the allowed probability of issuing a wrong radius.
-        calibration: how many inputs calibrate: a whole number is a count, a fraction a share.
-        training_votes: votes for each input that trains the surrogate.
-        calibration_votes: votes for each input that calibrates it.
+        calibration: how many inputs calibrate. A whole number is a count, a fraction a share.
+        training_votes: votes per training input.
+        calibration_votes: votes per calibration input.
         score: `probit`, `additive` as in the paper, or a `Score`.
-        training: how to train the surrogate. By default its last layer alone is trained, or every weight
-            where there is no such layer.
+        training: how to train the surrogate. Default: train its last layer, or all weights if it has no
+            such layer.
         input_range: lowest and highest value of an input; None for any value.
-        class_names: names of the classes; their numbers where not given.
-        allow_seen: accept equal inputs in both parts, because they do occur naturally in this data.
-        seed: of split, noise and training.
+        class_names: names of the classes. Default: their numbers.
+        allow_seen: accept equal inputs in both parts, if equal inputs occur naturally in this data.
+        seed: seed of the split, the noise and the training.
         verbose: show progress bars.
 
     Returns:
         The certifier: `certifier.certify(inputs)` returns certificates.
 
     Raises:
-        InputError: inputs or base classifier are not what is expected.
-        SettingError: there are too few inputs or votes for this level; the error says how many.
+        InputError: the inputs or the base classifier are invalid.
+        SettingError: there are too few inputs or votes for this level; the error says how many it needs.
 
     Example:
         >>> import rrise
@@ -124,7 +124,7 @@ def fit(
 
 
 def _count(calibration: int | float, inputs: int) -> int:
-    """Return how many inputs calibrate; at least one is left to train with."""
+    """Return how many inputs calibrate; at least one remains for training."""
     wanted = round(calibration * inputs) if isinstance(calibration, float) else calibration
     if not 0 < wanted < inputs:
         raise SettingError(
@@ -134,7 +134,7 @@ def _count(calibration: int | float, inputs: int) -> int:
 
 
 def _strategy(base: nn.Module, inputs: Any) -> str:
-    """Train the last layer alone where there is one, else all weights."""
+    """Train the last layer if there is one, else all weights."""
     with evaluating(base):
         classes = logits_of(base, as_inputs(inputs[:1], input_range=None), "base classifier").shape[1]
     try:

@@ -1,13 +1,13 @@
-"""The certifier folder: what is deployed. It can be copied to another machine and used alone.
+"""The certifier folder, for deployment. It is self-contained and can be copied to another machine.
 
     certifier.json         every number and word, and the SHA-256 of every other file and of itself
     surrogate.safetensors  the weights
     program.json           the surrogate's graph (absent if it could not be written as one)
     probe.safetensors      two typical inputs and the surrogate's logits for them, checked on loading
-    calibration.parquet    per calibration input: what the offset was computed from
+    calibration.parquet    per calibration input: the data that the offset was computed from
     README.md              the model card
 
-Checksums find damage and careless edits; they are no signature against someone who recomputes them.
+Checksums detect damage and careless edits. They are not a signature: anyone can recompute them.
 """
 
 import copy
@@ -57,10 +57,10 @@ CARD = "README.md"
 
 
 def save_certifier(certifier: SurrogateCertifier, folder: Path) -> None:
-    """Write a certifier folder in one step: on any error nothing is left, or the former one stays."""
+    """Write a certifier folder atomically: on an error, an existing folder stays and no new one appears."""
     if folder.exists() and not _replaceable(folder):
         raise FolderError(
-            f"{folder} exists and is not a certifier folder, or holds other files too: choose another name"
+            f"{folder} exists and is not a certifier folder, or also holds other files: choose another name"
         )
     with new_folder(folder) as new:
         _save_network(certifier, new)
@@ -71,12 +71,26 @@ def save_certifier(certifier: SurrogateCertifier, folder: Path) -> None:
 
 
 def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> SurrogateCertifier:
-    """Read a certifier folder and check that it is whole and does not contradict itself.
+    """Read a certifier folder and check that it is complete and consistent.
 
-    Checked are every file against its checksum, the offset and the guarantee's numbers against the
-    evidence, and the surrogate's logits against those it had when it was saved. `surrogate` is a module of
-    the surrogate's architecture to put the weights into. It is needed only for a surrogate that could not
-    be written as a program; calibrating it gave a warning.
+    The checks compare every file with its checksum, the offset and the guarantee's numbers with the
+    evidence, and the surrogate's logits with those at the time of saving.
+
+    Args:
+        folder: a folder that `SurrogateCertifier.save` wrote.
+        surrogate: a module of the surrogate's architecture, which receives the weights. Needed only if the
+            surrogate could not be written as a program; `calibrate` warns of that.
+
+    Returns:
+        The certifier, on the CPU.
+
+    Raises:
+        FolderError: the folder is missing, damaged or inconsistent, or the surrogate computes other logits.
+        MismatchError: `surrogate` is missing, or the folder does not need it.
+
+    Example:
+        certifier.save("certifier")
+        certifier = rrise.load_certifier("certifier")
     """
     path = Path(folder)
     manifest = _checked_manifest(path)
@@ -136,13 +150,13 @@ def _checked_manifest(folder: Path) -> Json:
         raise FolderError(f"{folder} is not a certifier folder: it holds no {MANIFEST}{hint}")
     if (kind := read_json(folder / MANIFEST).get("kind", KIND)) != KIND:
         raise FolderError(
-            f"{folder} holds an {str(kind)[:40].removeprefix('rrise ')}: here the folder of a certifier in "
-            f"torch is needed, such as the one that it was exported from"
+            f"expected the folder of a certifier in torch; {folder} holds an "
+            f"{str(kind)[:40].removeprefix('rrise ')}: pass the folder that it was exported from"
         )
     if (found := read_json(folder / MANIFEST).get("format")) != FORMAT:
         raise FolderError(
-            f"{folder / MANIFEST} has format {found!r}, and this version of rrise ({__version__}) reads "
-            f"format {FORMAT}"
+            f"expected format {FORMAT} in {folder / MANIFEST}, got {found!r}: this version of rrise "
+            f"({__version__}) cannot read it"
         )
     manifest = read_signed_json(folder / MANIFEST)
     files = manifest.get("files")
@@ -159,7 +173,7 @@ def _checked_guarantee(
     evidence: CalibrationEvidence,
     folder: Path,
 ) -> Guarantee:
-    """Return the guarantee that follows from the calibration, if the stored one has the same facts."""
+    """Return the guarantee that follows from the calibration; refuse stored facts that differ."""
     guarantee = Guarantee.from_json(stored, smoothing)
     facts = guarantee.calibration
     if facts is not None and 0 <= (facts.seen_in_training or 0) <= calibration.size:
@@ -168,19 +182,19 @@ def _checked_guarantee(
         )
         if again == guarantee:
             return again
-    raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
+    raise FolderError(f"{folder} contradicts itself: its guarantee does not follow from its calibration")
 
 
 def _check_probe(certifier: SurrogateCertifier, folder: Path) -> None:
     shapes = (tuple(certifier.probe.inputs.shape[1:]), certifier.probe.logits.shape[1])
     if shapes != (certifier.input_shape, len(certifier.class_names)):
         raise FolderError(
-            f"{folder} contradicts itself: its probe has not the shape of its inputs or classes"
+            f"{folder} contradicts itself: its probe does not match the shape of its inputs or classes"
         )
     if not certifier.probe.agrees_with(certifier.network):
         raise FolderError(
             f"the surrogate in {folder} does not compute here what it computed when it was saved: its "
-            f"calibration does not hold for it"
+            f"calibration is not valid here"
         )
 
 

@@ -17,18 +17,18 @@ FORMAT = 2
 
 
 class Kind(StrEnum):
-    """Over what the probability of a wrong certificate is taken."""
+    """What the probability of a wrong certificate is taken over."""
 
     MARGINAL = "marginal"
-    """Over calibration inputs, new input and noise together."""
+    """Calibration inputs, new input and noise together."""
     PER_INPUT = "per-input"
-    """Over the noise alone, for each input, whatever it is."""
+    """The noise alone, for each input, whatever it is."""
     NONE = "none"
     """Nothing is promised."""
 
 
 class Assumption(StrEnum):
-    """What must hold for a promise to hold."""
+    """What a promise assumes."""
 
     FRESH_NOISE = "fresh-noise"
     """The noise is drawn afresh and independently of the input."""
@@ -37,7 +37,7 @@ class Assumption(StrEnum):
     HELD_OUT = "held-out"
     """Calibration inputs and the noise of their votes had no part in training."""
     CHOSEN_BLINDLY = "chosen-blindly"
-    """Which calibration inputs to take was decided without looking at their scores."""
+    """The calibration inputs were chosen without looking at their scores."""
     SAME_FORM = "same-form"
     """The surrogate runs in the form in which it was calibrated."""
 
@@ -46,8 +46,8 @@ class Assumption(StrEnum):
 class CalibrationFacts:
     """The calibration behind a marginal promise.
 
-    `seen_in_training` counts calibration inputs that the surrogate was trained on, None where that is not
-    known. `source` says what the calibration inputs are, where they are not simply held-out data.
+    `seen_in_training` counts calibration inputs that the surrogate was trained on; None if unknown. `source`
+    names the calibration inputs if they are not simply held-out data.
     """
 
     score: str
@@ -64,7 +64,7 @@ class CalibrationFacts:
 class FormFacts:
     """The form in which an exported surrogate runs.
 
-    `range_inputs` counts the inputs that chose the ranges of int8, and `ranges_from` says which they are.
+    `range_inputs` counts the inputs that chose the int8 ranges, and `ranges_from` names them.
     """
 
     runtime: str
@@ -75,18 +75,25 @@ class FormFacts:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised, at which level, under which assumptions; travels with every certificate.
+    """What is promised, at which level, under which assumptions; every certificate carries one.
 
     Attributes:
-        method: which method promises, such as `sequential`.
-        kind: over what the probability is taken.
+        method: the method that promises, such as `sequential`.
+        kind: what the probability is taken over.
         failure: the promised bound on the probability that a radius is issued and wrong; None: no promise.
         smoothing: the smoothed classifier that the promise is about.
-        assumptions: when the promise holds.
-        nominal: the failure that bounds are computed at, where another one, or none, is promised.
+        assumptions: the conditions of the promise.
+        nominal: the failure at which bounds are computed, if the promised one differs or there is none.
         calibration: the calibration behind the promise, if there is one.
         form: the form in which an exported surrogate runs.
         settings: the settings of the method, such as its votes.
+
+    Example:
+        >>> import torch, rrise
+        >>> method = rrise.MonteCarlo(200, failure=0.01)
+        >>> certifier = method.bind(torch.nn.Linear(4, 3), sigma=0.25, input_shape=(4,))
+        >>> certifier.guarantee.level, certifier.guarantee.kind.value
+        (0.99, 'per-input')
     """
 
     method: str
@@ -101,7 +108,7 @@ class Guarantee:
 
     @property
     def level(self) -> float:
-        """The promised confidence, `1 - failure`; 0 where nothing is promised."""
+        """The promised confidence, `1 - failure`; 0 if nothing is promised."""
         return 0.0 if self.failure is None else float(1 - self.failure)
 
     @property
@@ -138,7 +145,7 @@ class Guarantee:
         }
 
     def to_json(self) -> Json:
-        """Return the facts and the words as JSON, for files and answers over HTTP."""
+        """Return the facts and the words as JSON, for files and HTTP responses."""
         return {
             "format": FORMAT,
             "id": self.id,
@@ -149,7 +156,7 @@ class Guarantee:
 
     @classmethod
     def from_json(cls, value: Json, smoothing: Smoothing) -> "Guarantee":
-        """Read the facts back, also as version 0.1 wrote them; `smoothing` is what the file says it is of."""
+        """Read the facts back, also in the form of version 0.1; `smoothing` is what its file states."""
         if value.get("format") != FORMAT:
             from rrise.certifiers.guarantee_0_1 import read_guarantee
 
@@ -183,7 +190,7 @@ def surrogate_guarantee(
     source: str | None = None,
     form: FormFacts | None = None,
 ) -> Guarantee:
-    """State the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper)."""
+    """Return the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper)."""
     issued_share = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
     assumptions = [Assumption.EXCHANGEABLE, Assumption.HELD_OUT]
     if source is not None:
@@ -214,14 +221,14 @@ def surrogate_guarantee(
 def per_input_guarantee(
     method: str, failure: Fraction, smoothing: Smoothing, **settings: int | float | None
 ) -> Guarantee:
-    """State the guarantee of a method that spends fresh noise on each input, and whose level holds."""
+    """Return the guarantee of a method that draws fresh noise for each input, and whose level holds."""
     return Guarantee(method, Kind.PER_INPUT, failure, smoothing, (Assumption.FRESH_NOISE,), settings=settings)
 
 
 def no_guarantee(
     method: str, smoothing: Smoothing, nominal: Fraction | None = None, **settings: int | float | None
 ) -> Guarantee:
-    """State that nothing is promised; `nominal` is the level at which bounds are computed all the same."""
+    """Return a guarantee that promises nothing; bounds are still computed at the level `nominal`."""
     return Guarantee(method, Kind.NONE, None, smoothing, nominal=nominal, settings=settings)
 
 

@@ -27,7 +27,7 @@ _OF_CALIBRATION = (
 
 
 def read_guarantee(value: Json, smoothing: Smoothing) -> Guarantee:
-    """Return the facts of a guarantee of version 0.1; one of another smoothed classifier is refused."""
+    """Return the facts of a guarantee of version 0.1; refuse one of another smoothed classifier."""
     numbers = value["numbers"]
     _check_smoothing(numbers, smoothing)
     failure = None if value["failure"] == "none" else exact_level(value["failure"], "failure")
@@ -70,7 +70,8 @@ def _check_smoothing(numbers: Json, smoothing: Smoothing) -> None:
     for name, wanted in said.items():
         if numbers[name] != wanted:
             raise FolderError(
-                f"a guarantee contradicts its file: {name} is {numbers[name]!r} there and {wanted!r} here"
+                f"a guarantee contradicts its file: {name} is {numbers[name]!r} in the guarantee and "
+                f"{wanted!r} in the file"
             )
 
 

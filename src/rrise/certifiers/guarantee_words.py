@@ -1,4 +1,4 @@
-"""Guarantees in sentences: the one place where a promise is worded."""
+"""Guarantees in sentences: the only place that words a promise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BEST_OF_SEVERAL = "this level for the best of several certificates of one input,
 
 @dataclass(frozen=True)
 class GuaranteeWords:
-    """What is promised (`promise`), when it holds (`assumptions`), and what must not be read into it."""
+    """What is promised (`promise`), under which `assumptions`, and what is `not_promised`."""
 
     promise: str
     assumptions: tuple[str, ...]
@@ -37,18 +37,18 @@ class GuaranteeWords:
 
 @dataclass(frozen=True)
 class MethodWords:
-    """What only one method says: a sentence behind its promise, and one about its nominal level."""
+    """The words of one method: a sentence after its promise, and one about its nominal level."""
 
     why: str = ""
     nominal: str = ""
 
 
 METHOD_WORDS: dict[str, MethodWords] = {}
-"""By the method that a guarantee names."""
+"""The words of each method, by the name in its guarantees."""
 
 
 def register_words(method: str, *, why: str = "", nominal: str = "") -> None:
-    """Add what only this method says; `nominal` may hold `{nominal}`."""
+    """Add the words of one method; `nominal` may contain `{nominal}`."""
     METHOD_WORDS[method] = MethodWords(why, nominal)
 
 

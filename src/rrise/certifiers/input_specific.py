@@ -29,9 +29,9 @@ from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
 GRID = 1000
-"""Into how many steps the mapping cuts the proportions from 0 to 1."""
+"""The mapping divides the proportions from 0 to 1 into this many steps."""
 FEWEST = 100
-"""The fewest votes of a pilot, and of a certificate."""
+"""Minimum votes of a pilot, and of a certificate."""
 DECLINES = (0.01, 0.05)
 """Relative declines of the radius that the paper accepts."""
 
@@ -42,15 +42,31 @@ _BLOCK = 64
 class InputSpecificBudget(VoteMethod):
     """Plans each input's votes from a pilot, after Seferis et al. (2024); Baseline 2 of the paper.
 
-    The pilot is the first `min(n, max(100, floor(n / 100)))` votes. Its top class is the label, and
-    the ends of that class's two-sided Clopper–Pearson interval at `failure`, widened to the grid, go through
-    `budget_mapping`. The larger of the two budgets is drawn as fresh votes, at least 100 and at most what the
-    pilot leaves of `n`; the certificate is the Clopper–Pearson bound at `failure` from these alone.
-    Proportions strictly between the ends may need more votes than either; as in the paper, nobody asks them.
+    The pilot is the first `min(n, max(100, floor(n / 100)))` votes; its top class is the label. That class
+    has a two-sided Clopper–Pearson interval at `failure`, widened to the grid. `budget_mapping` gives a
+    budget for each end. The larger budget is drawn as fresh votes: at least 100, at most what the pilot
+    leaves of `n`. The certificate is the Clopper–Pearson bound at `failure` from the fresh votes alone.
+    Proportions strictly between the ends may need more votes than either end; the paper ignores them too.
 
-    Valid for each input at `failure`: label and budget depend on the pilot only. The votes of the bound are
-    none of the pilot's. Where both ends map to 0 no vote is drawn and the certifier abstains. The bound is
-    then the pilot's own, but at most 1/2: votes that chose a class do not certify it.
+    Guarantee: valid for each input at `failure`. Label and budget depend on the pilot alone, and the bound
+    uses none of the pilot's votes. If both ends map to 0, no vote is drawn and the certifier abstains. The
+    bound is then the pilot's own, but at most 1/2: votes that chose a class do not certify it.
+
+    Attributes:
+        n: the most votes per input, pilot included.
+        decline: the accepted relative decline of the radius, compared with that of `n` votes.
+        failure: the allowed probability of a wrong certificate, below 1/2.
+
+    Raises:
+        SettingError: a setting is invalid, or `n` votes are too few for this failure.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> base = torch.nn.Linear(4, 3)
+        >>> method = InputSpecificBudget(500, decline=0.1, failure=0.01)
+        >>> certifier = method.bind(base, sigma=0.25, seed=0)
+        >>> bool((certifier.certify(np.full((2, 4), 0.5)).passes <= 500).all())
+        True
     """
 
     n: int
@@ -61,13 +77,13 @@ class InputSpecificBudget(VoteMethod):
         check_whole_number(self, "n")
         alpha = exact_level(self.failure, "failure")
         if alpha >= Fraction(1, 2):
-            raise SettingError(f"expected failure below 1/2 to plan budgets with, got {self.failure}")
+            raise SettingError(f"expected failure below 1/2, got {self.failure}")
         check_level(self.decline, "decline")
         enough = int(np.floor(-np.log2(float(alpha)))) + 1
         if self.n - self.pilot < enough:
             raise SettingError(
                 f"a budget of n={self.n} leaves {self.n - self.pilot} votes after a pilot of {self.pilot}, "
-                f"and certifying at failure={self.failure} takes {enough}: use n={FEWEST + enough} or more"
+                f"but failure={self.failure} needs {enough}: use n={FEWEST + enough} or more"
             )
 
     @property
@@ -88,7 +104,7 @@ class InputSpecificBudget(VoteMethod):
         return per_input_guarantee("input-specific-budget", failure, smoothing, **settings)
 
     def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
-        """Certify from the votes alone, asking for as many as planned; `selection` is not used."""
+        """Certify from as many votes as planned; `selection` is not used."""
         check_enough_votes(votes, self.n)
         alpha = float(exact_level(self.failure, "failure"))
         counts = votes.counts(0, self.pilot)
@@ -107,7 +123,7 @@ class InputSpecificBudget(VoteMethod):
         )
 
     def planned(self, agreeing: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the fresh votes to draw when so many of the pilot's agree; 0 where none would help."""
+        """Return the fresh votes to draw, given how many pilot votes agree; 0 if none would help."""
         alpha = float(exact_level(self.failure, "failure"))
         low, high = clopper_pearson_interval(agreeing, self.pilot, alpha)
         _, mapped = budget_mapping(self.n, self.decline, alpha)
@@ -121,9 +137,10 @@ class InputSpecificBudget(VoteMethod):
 def budget_mapping(k: int, decline: float, alpha: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the proportions 0, 0.001, ..., 1 and the votes that each needs for nearly the radius of `k`.
 
-    That is the smallest `n` at which `round(n p)` successes (halves to even) of `n` have a Clopper–Pearson
-    radius of at least `1 - decline` times that of `round(k p)` of `k`; 0 where the latter has none. Smallest
-    is meant literally: rounding can favour an `n`, and let the next ones fall short again. `alpha < 1/2`.
+    The full radius of a proportion `p` is the Clopper–Pearson radius of `round(k p)` successes out of `k`.
+    The votes are the smallest `n` at which `round(n p)` successes out of `n` reach at least `1 - decline`
+    times that radius; 0 if the full radius is 0. Halves round to even. Rounding can favour one `n`, so the
+    next larger ones may fall short again. `alpha` must be below 1/2.
 
     >>> proportion, n = budget_mapping(10_000, 0.01, 0.001)
     >>> [int(n[i]) for i in (500, 520, 600, 900, 1000)]
@@ -157,9 +174,9 @@ def _earliest(
 ) -> NDArray[np.int64]:
     """Return, for each proportion above 1/2, an `n` below which the wanted radius is out of reach.
 
-    Rounding adds at most half a success. With that half the bound is the `alpha` quantile of
-    Beta(n p + 1/2, n (1 - p) + 1/2), or of Beta(n, 1) where it would make more than `n` successes. Mean and
-    concentration of both grow with `n`, and so do their quantiles: halving finds where they are enough.
+    Rounding adds at most half a success. With that half, the bound is the `alpha` quantile of
+    Beta(n p + 1/2, n (1 - p) + 1/2), or of Beta(n, 1) if there would be more than `n` successes. Mean and
+    concentration of both grow with `n`, hence their quantiles grow too. Bisection finds where they suffice.
     """
     bound = special.ndtr(wanted)
     low, high = np.zeros(len(step), dtype=np.int64), np.full(len(step), k)

@@ -1,7 +1,7 @@
 """Methods: ways to certify, with everything that tables, figures and reports say about them.
 
-A method is registered where its certifier is written. Evaluations run every registered method that votes;
-tables, figures, the report and the command line read names, looks and notes from here.
+The module of a certifier registers its method. Evaluations run every registered method that votes. Tables,
+figures, the report and the command line read names, looks and notes from here.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rrise.certifiers.voting import VoteMethod
 
 Variants = Callable[[int, Level], Iterable[tuple[str, Callable[[], "VoteMethod"]]]]
-"""From votes and failure to the variants of a method: each a name, and what makes it or raises."""
+"""Maps votes and failure to the variants of a method: each a name and a factory, which may raise."""
 
 LAST = 1000
 
@@ -26,20 +26,20 @@ class Method:
     """One way to certify.
 
     Attributes:
-        name: what results and tables call it, such as `Baseline 2`.
-        label: what figures and pages call it; the name if empty.
-        about: what it does, and whether its level holds, in a sentence for the documents.
+        name: its name in results and tables, such as `Baseline 2`.
+        label: its name in figures and pages; `name` if empty.
+        about: a sentence for the documents: what it does, and whether its level holds.
         order: its place in tables and legends.
         look: how it is drawn.
         in_paper: whether the paper has it.
         variants: how it votes on a new input; None for a surrogate, which takes one pass.
         main_variant: the variant in the main comparison, with `{n}` for the votes.
-        paper_variant: the variant that the paper's tables mean, without the votes.
-        paper_break_even: the variant that the paper's break-evens rest on, if another.
-        needs_selection: whether it takes votes of their own to choose the class.
-        abbreviation: its name in headings of break-evens; none there if empty.
-        caution: a sentence below tables that show it; its rows are marked with a dagger then.
-        uncalibrated: of a surrogate: whether it is also shown without calibration.
+        paper_variant: the variant in the paper's tables, without the votes.
+        paper_break_even: the variant of the paper's break-evens, if another.
+        needs_selection: whether separate votes choose the class.
+        abbreviation: its name in headings of break-evens; empty: no heading.
+        caution: a sentence below tables that show it; a dagger then marks its rows.
+        uncalibrated: for a surrogate: whether it is also shown without calibration.
     """
 
     name: str
@@ -64,16 +64,16 @@ class Method:
 
     @property
     def shown_as(self) -> str:
-        """What figures and pages call it."""
+        """Its name in figures and pages."""
         return self.label or self.name
 
 
 METHODS: dict[str, Method] = {}
-"""All registered methods by name; `methods()` gives them in their order."""
+"""All registered methods by name; `methods()` returns them in order."""
 
 
 def register_method(method: Method) -> Method:
-    """Make a method known by its name, which must be new."""
+    """Register a method under its name, which must be new."""
     if method.name in METHODS:
         raise SettingError(f"a method named {method.name!r} is registered already: choose another name")
     METHODS[method.name] = method
@@ -86,5 +86,5 @@ def methods() -> list[Method]:
 
 
 def method_by_name(name: str) -> Method:
-    """Return a registered method, or a plain one of this name where nobody registered it."""
+    """Return a registered method, or a plain one of this name if none is registered."""
     return METHODS.get(name, Method(name))

@@ -1,4 +1,4 @@
-"""Fixed-budget Monte Carlo certification, the reference that the surrogate is measured against."""
+"""Fixed-budget Monte Carlo certification, the reference for the surrogate."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,15 +30,23 @@ from rrise.votes.smoothing import Smoothing
 class MonteCarlo(VoteMethod):
     """Certifies from a fixed number `n` of votes; Baseline 1 of the paper is the one-stage form.
 
-    Two-stage (Cohen et al., 2019): the class is the most frequent one among all selection votes. Its
-    probability is bounded below from the first `n` of the separate votes by Clopper–Pearson at `failure`. For
-    every input, the probability over the noise that a radius is issued and wrong is at most `failure`.
+    Two-stage (Cohen et al., 2019): the class is the most frequent one among all selection votes.
+    Clopper–Pearson at `failure` bounds its probability from below, from the first `n` of the separate votes.
+    For every input, the probability over the noise that a radius is issued and wrong is at most `failure`.
 
-    One-stage (`two_stage=False`): class and bound come from the same `n` votes. With two classes near 1/2
-    that probability is then about `2 failure`; for no input is it larger. (For a class of probability p up to
-    1/2, the probability that its bound exceeds 1/2 is convex in p, so at most `2 p failure`. If all classes
-    are such, the sum is at most `2 failure`; one above 1/2 adds `failure` and leaves less than that to the
-    rest.)
+    One-stage (`two_stage=False`): class and bound come from the same `n` votes. The probability is then at
+    most `2 failure` for every input, and about that with two classes near 1/2. (For a class of probability p
+    up to 1/2, the probability that its bound exceeds 1/2 is convex in p, hence at most `2 p failure`. If all
+    classes are such, the sum is at most `2 failure`. A class above 1/2 adds `failure`, and the rest add less
+    than `failure`.)
+
+    Attributes:
+        n: votes per input, without selection votes.
+        failure: the allowed probability of a wrong certificate; doubled for the one-stage form.
+        two_stage: whether separate selection votes choose the class.
+
+    Raises:
+        SettingError: `n` votes can never certify at this failure.
 
     Example:
         >>> import numpy as np, torch
@@ -64,7 +72,7 @@ class MonteCarlo(VoteMethod):
         return f"Monte Carlo, {stages}, n={self.n}, failure={level}"
 
     def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:
-        """State the guarantee: for each input, at `failure`, and twice that where one stage does both."""
+        """Return the guarantee: per input, at `failure`; at twice that for the one-stage form."""
         failure = exact_level(self.failure, "failure")
         if self.two_stage:
             return _two_stage_guarantee(failure, self.n, selection_votes, smoothing)
@@ -74,7 +82,7 @@ class MonteCarlo(VoteMethod):
         return replace(promised, nominal=failure)
 
     def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:
-        """Certify from the first `n` votes; the one-stage form does not look at `selection`."""
+        """Certify from the first `n` votes; the one-stage form ignores `selection`."""
         check_enough_votes(votes, self.n)
         alpha = exact_level(self.failure, "failure")
         if not self.two_stage:
@@ -82,8 +90,8 @@ class MonteCarlo(VoteMethod):
             return _certificates(counts, counts, alpha, self.n, self.guarantee(votes.smoothing))
         if selection is None:
             raise InputError(
-                "expected selection votes to choose the class by, with noise of their own; two_stage=False "
-                "chooses it by the votes themselves, but then the level does not hold"
+                "expected selection votes with separate noise, to choose the class; two_stage=False needs "
+                "none, but then the level does not hold"
             )
         guarantee = self.guarantee(check_selection(votes, selection), selection.length)
         chosen = selection.counts(0, selection.length)
@@ -94,21 +102,21 @@ class MonteCarlo(VoteMethod):
 def monte_carlo_certificates(votes: Votes, selection: Votes, *, failure: Level = 0.001) -> Certificates:
     """Certify inputs from their votes by the standard two-stage procedure (Cohen et al., 2019).
 
-    The class is the most frequent one among the `selection` votes; its probability is bounded below from
-    the separate `votes` by Clopper–Pearson at `failure`. For every input, the probability over the noise
-    that a radius is issued and wrong is at most `failure`.
+    The class is the most frequent one among the `selection` votes. Clopper–Pearson at `failure` bounds its
+    probability from below, from the separate `votes`. For every input, the probability over the noise that
+    a radius is issued and wrong is at most `failure`.
 
     Args:
         votes: votes of the inputs, from `collect_votes` or `read_votes`.
-        selection: more votes of the same inputs with another seed or split: the two must not share noise.
+        selection: further votes of the same inputs, with another seed or split. The two must not share noise.
         failure: the allowed probability of a wrong certificate.
 
     Returns:
         One certificate per input.
 
     Raises:
-        MismatchError: the two are not of the same inputs and smoothed classifier, or share their noise.
-        SettingError: so few votes can never certify at this failure.
+        MismatchError: the two differ in inputs or smoothed classifier, or share their noise.
+        SettingError: there are too few votes to ever certify at this failure.
 
     Example:
         >>> import numpy as np, torch, rrise
@@ -138,7 +146,7 @@ def _certificates(
     passes: int,
     guarantee: Guarantee,
 ) -> Certificates:
-    """Bound the class that is most frequent among the votes `chosen` by the votes `counts`."""
+    """Choose the most frequent class of the votes `chosen`, and bound it by the votes `counts`."""
     label = chosen.argmax(axis=1)
     bound = clopper_pearson_lower(votes_for(counts, label), counts.sum(axis=1), float(alpha))
     return Certificates.from_bound(label, np.atleast_1d(bound), guarantee=guarantee, passes=passes)

@@ -1,4 +1,4 @@
-"""Surrogates from their stored predictions: calibrated at any level in no time, or taken at face value."""
+"""Surrogates from their stored predictions: calibrated at any level, or taken at face value."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from rrise.votes.smoothing import Smoothing
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a surrogate answers for some inputs: its class, and the probability it gives it."""
+    """A surrogate's answers for some inputs: the class and its probability."""
 
     label: NDArray[np.int64]
     top_probability: NDArray[np.float64]
@@ -51,7 +51,7 @@ def calibrated_certificates(
 ) -> tuple[Certificates, Calibration]:
     """Calibrate a surrogate on held-out predictions and their votes, and certify others with it.
 
-    What `calibrate` promises for a certifier holds here too, under the same assumptions.
+    The guarantee of `calibrate` holds here too, under the same assumptions.
     """
     counts, n = check_votes(votes, len(calibration))
     agreeing = votes_for(counts, calibration.label)
@@ -64,9 +64,9 @@ def calibrated_certificates(
 
 
 def face_value_certificates(predictions: Predictions, smoothing: Smoothing) -> Certificates:
-    """Take the surrogate's probability for the bound, as it is: nothing is promised.
+    """Use the surrogate's probability as the bound, uncalibrated: nothing is promised.
 
-    The offline surrogate of Bhardwaj et al. (2024) has no calibration; this is what it would certify.
+    The offline surrogate of Bhardwaj et al. (2024) has no calibration. It would certify this.
     """
     guarantee = no_guarantee("surrogate-at-face-value", smoothing)
     return Certificates.from_bound(

@@ -1,4 +1,4 @@
-"""A probe: inputs that tell whether a loaded surrogate still computes what was calibrated."""
+"""A probe: inputs that check whether a loaded surrogate still computes what was calibrated."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from rrise.models.precision import matrix_products
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Two typical inputs, averages over halves of the calibration set, and the surrogate's logits there."""
+    """Two typical inputs (averages over halves of the calibration set) and the surrogate's logits."""
 
     inputs: torch.Tensor
     logits: torch.Tensor
@@ -25,7 +25,7 @@ class Probe:
             return cls(halves, logits_of(network, halves, "surrogate").cpu())
 
     def agrees_with(self, network: nn.Module) -> bool:
-        """Tell whether a network computes the same logits where it is, up to rounding."""
+        """Tell whether a network computes the same logits on its device, up to rounding."""
         with evaluating(network), matrix_products("float32"):
             logits = logits_of(network, self.inputs, "surrogate").cpu()
         if logits.shape != self.logits.shape:

@@ -1,4 +1,4 @@
-"""Sequential certification: stops whenever it likes, and its level holds all the same."""
+"""Sequential certification: may stop at any time, and its level still holds."""
 
 import math
 from collections.abc import Iterator
@@ -21,29 +21,29 @@ from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
 LOOKS = 100
-"""How often it looks by default."""
+"""The default number of looks."""
 HOPE = 2.0
-"""Standard errors by which the proportion of an input without a certificate is thought too low."""
+"""Standard errors added to the proportion of an input that has no certificate yet."""
 TOLERANCES = (0.01, 0.05)
-"""Relative gains to stop at in evaluations, as those of Baseline 3."""
+"""Relative gains at which evaluations stop, the same as for Baseline 3."""
 
 _LARGEST = 0.493
-"""Up to this failure an anytime-valid bound is defined at proportions of one half."""
+"""The largest failure for which an anytime-valid bound is defined at a proportion of one half."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class SequentialLook:
-    """What is certified at one look, an entry for each input.
+    """What is certified at one look, one entry per input.
 
     Attributes:
         votes: votes so far, selection included.
         counted: votes so far that count for the bound.
         label: the class that the selection votes chose.
-        agreeing: of the counted votes, those for the label; of an input that is done, as many as it had then.
-        lower_bound: the largest bound seen so far, valid whenever one stops looking.
-        passes: votes that each input took.
+        agreeing: counted votes for the label; for an input that is done, their number at that time.
+        lower_bound: the largest bound so far, valid at any stopping time.
+        passes: votes drawn per input.
     """
 
     votes: int
@@ -56,20 +56,31 @@ class SequentialLook:
 
 @dataclass(frozen=True)
 class Sequential(VoteMethod):
-    """Votes until the wanted radius is certified, or until more votes promise little.
+    """Votes until the wanted radius is certified, or until more votes would gain little.
 
-    The first `selection` votes choose the label. From the votes after them, `anytime_lower` bounds its
-    probability at a look every `step` votes (by default `ceil(n / 100)`), and the largest bound seen counts.
-    An input is done when its certified radius reaches `radius`, when `(predicted - now) / predicted` is below
-    the `tolerance`, or after `n` votes, selection included. Without `radius` and `tolerance` all take `n`.
+    The first `selection` votes choose the label. A look follows every `step` votes. At each look,
+    `anytime_lower` bounds the label's probability from the votes after selection. The largest bound so far
+    counts. An input is done when its certified radius reaches `radius`, when `(predicted - now) / predicted`
+    is below `tolerance`, or after `n` votes. Without `radius` and `tolerance`, every input takes `n` votes.
 
-    The predicted radius is that of `n` votes in the proportion seen so far. While an input has no certificate
-    it is that of a proportion two standard errors higher, so that an input is given up only when none is in
-    sight. Predictions are used to stop by and for nothing else.
+    The predicted radius is that of `n` votes in the proportion seen so far. While an input has no
+    certificate, the proportion is raised by two standard errors: voting stops early only if a certificate is
+    unlikely. Predictions only decide when to stop.
 
-    Valid for each input at `failure` under any rule of stopping, this one too: the probability that any of
-    the bounds exceeds the true one is at most `failure`. That costs votes: at the same number, the radius is
-    shorter than that of a Clopper–Pearson bound, which may look only once.
+    Guarantee: valid for each input at `failure` under any stopping rule, including this one. The probability
+    that any of the bounds exceeds the true probability is at most `failure`. The price is votes: at the same
+    number, the radius is smaller than that of a Clopper–Pearson bound, which allows only one look.
+
+    Attributes:
+        n: the most votes per input, selection included.
+        failure: the allowed probability of a wrong certificate.
+        tolerance: the relative gain of the radius below which voting stops; None: never for that reason.
+        radius: the certified radius at which voting stops; None: never for that reason.
+        selection: votes that choose the label.
+        step: votes between two looks. Default: `ceil(n / 100)`.
+
+    Raises:
+        SettingError: a setting is invalid, or `n` votes can never certify at this failure.
 
     Example:
         >>> import numpy as np, torch
@@ -135,13 +146,13 @@ class Sequential(VoteMethod):
         return per_input_guarantee("sequential", failure, smoothing, **settings)
 
     def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:  # noqa: ARG002
-        """Certify from `votes` alone, asking only for those of inputs that go on; `selection` is not used."""
+        """Certify from `votes` alone, drawn only for inputs that are not done; `selection` is not used."""
         for look in self.look_by_look(votes):
             last = look
         return self.certificates_at(last, votes.smoothing)
 
     def certificates_at(self, look: SequentialLook, smoothing: Smoothing) -> Certificates:
-        """Return the certificates of a look; each look is one to stop at."""
+        """Return the certificates of a look; they are valid at every look."""
         guarantee = self.guarantee(smoothing)
         return Certificates.from_bound(look.label, look.lower_bound, guarantee=guarantee, passes=look.passes)
 
@@ -177,7 +188,7 @@ class Sequential(VoteMethod):
         return goes_on
 
     def _predicted(self, bound: Array, agreeing: NDArray[np.int64], now: int) -> Array:
-        """Return the bound to expect after `n` votes."""
+        """Return the predicted bound after `n` votes."""
         seen, final = now - self.selection, self.n - self.selection
         proportion = agreeing / seen
         error = np.sqrt(proportion * (1 - proportion) / seen)
@@ -187,7 +198,7 @@ class Sequential(VoteMethod):
 
 
 def _fewest_votes(alpha: float) -> int:
-    """Return how many votes, if all agree, it takes for an anytime-valid bound above 1/2."""
+    """Return how many votes, all agreeing, an anytime-valid bound above 1/2 needs."""
     unanimous = np.arange(1, 2 * math.ceil(-math.log2(alpha)) + 20)
     return int(unanimous[np.argmax(anytime_lower(unanimous, unanimous, alpha) > 0.5)])
 

@@ -1,4 +1,4 @@
-"""A calibration in a folder: its numbers as JSON, its evidence as Parquet, and whether both agree."""
+"""A calibration in a folder: its numbers as JSON, its evidence as Parquet, and the check that both agree."""
 
 from pathlib import Path
 
@@ -47,28 +47,28 @@ def calibration_from_json(value: Json) -> Calibration:
 
 
 def check_calibration(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
-    """Refuse a calibration whose offset, rank or size is not what its evidence gives."""
+    """Refuse a calibration whose offset, rank or size does not follow from its evidence."""
     again, _ = refit_calibration(calibration, evidence.top_probability, evidence.agreeing)
     same_offset = np.isclose(again.offset, calibration.offset, rtol=1e-9, atol=1e-12)
     if not same_offset or (again.rank, again.size) != (calibration.rank, calibration.size):
         raise FolderError(
-            f"{folder} contradicts itself: its {again.size} calibration inputs give the offset "
-            f"{again.offset!r} at rank {again.rank}, and the folder says {calibration.offset!r} at rank "
-            f"{calibration.rank} of {calibration.size}"
+            f"{folder} contradicts itself: expected the offset {again.offset!r} at rank {again.rank} from "
+            f"its {again.size} calibration inputs, got {calibration.offset!r} at rank {calibration.rank} of "
+            f"{calibration.size}"
         )
 
 
 def save_evidence(evidence: CalibrationEvidence, path: Path) -> None:
-    """Write what the offset was computed from, a row for each calibration input."""
+    """Write the data that the offset was computed from, one row per calibration input."""
     columns = (evidence.top_probability, evidence.agreeing, evidence.lower, evidence.score)
     write_table(path, pa.table(dict(zip(_COLUMNS, columns, strict=True))))
 
 
 def load_evidence(path: Path) -> CalibrationEvidence:
-    """Read the evidence back; a damaged file is a `FolderError`."""
+    """Read the evidence back; a damaged file raises a `FolderError`."""
     try:
         table = pq.read_table(path)
         columns = [table.column(name).to_numpy() for name in _COLUMNS]
     except (OSError, pa.ArrowException, KeyError) as error:
-        raise FolderError(f"{path} is not a readable Parquet file ({error}): it is damaged") from None
+        raise FolderError(f"{path} is damaged: it is not a readable Parquet file ({error})") from None
     return CalibrationEvidence(*columns)

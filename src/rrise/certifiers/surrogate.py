@@ -26,11 +26,25 @@ from rrise.votes.smoothing import Smoothing
 class SurrogateCertifier:
     """A calibrated surrogate: certifies each input with one forward pass; made by `calibrate`.
 
-    `network` is built from `program`, the form that is saved, so that a loaded certifier computes the very
-    numbers that were calibrated. `program` is None for a surrogate that has no such form.
-
     Guarantee: for an input exchangeable with the calibration inputs, the probability that a radius is
-    issued and wrong is at most `calibration.failure`; `guarantee` says it in full.
+    issued and wrong is at most `calibration.failure`. `guarantee` states it in full.
+
+    Attributes:
+        network: the surrogate. It is built from `program`, the saved form. A loaded certifier therefore
+            computes exactly the calibrated numbers.
+        program: the graph of the surrogate; None if it cannot be written as a program.
+        probe: inputs and logits that show whether the network computes what was calibrated.
+        input_shape: the shape of one input.
+        smoothing: the smoothed classifier that certificates are about.
+        calibration: the numbers of the calibration, such as the offset.
+        evidence: the data that the offset was computed from.
+        guarantee: what every certificate promises.
+        class_names: the names of the classes in order.
+
+    Example:
+        certifier = rrise.load_certifier("runs/digits/certifier")
+        certificates = certifier.certify(images)
+        certificates.radius[certificates.issued]
     """
 
     network: nn.Module
@@ -53,7 +67,7 @@ class SurrogateCertifier:
 
     @property
     def runtime(self) -> str:
-        """What computes: `torch`, or `torch-cuda` on a GPU."""
+        """The runtime: `torch`, or `torch-cuda` on a GPU."""
         device = device_of(self.network).type
         return "torch" if device == "cpu" else f"torch-{device}"
 
@@ -62,7 +76,7 @@ class SurrogateCertifier:
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
-            batch_size: inputs to a forward pass.
+            batch_size: inputs per forward pass.
 
         Returns:
             One certificate per input. The certifier abstains where the surrogate returns NaN.
@@ -86,21 +100,21 @@ class SurrogateCertifier:
         )
 
     def __call__(self, inputs: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
-        """Certify inputs: the same as `certify`."""
+        """Certify inputs, as `certify` does."""
         return self.certify(inputs, batch_size=batch_size)
 
     def to(self, device: str | torch.device) -> "SurrogateCertifier":
         """Return this certifier with its surrogate on a device, such as `cuda`.
 
         Args:
-            device: a device of torch.
+            device: a torch device.
 
         Returns:
-            A certifier that computes there; this one stays where it is.
+            A certifier on that device; this one is unchanged.
 
         Raises:
-            MismatchError: the surrogate does not compute there what was calibrated, as its probe tells.
-            SettingError: there is no such device.
+            MismatchError: on that device, the surrogate does not reproduce the logits of its probe.
+            SettingError: the device is not available.
         """
         try:
             network = copy.deepcopy(self.network).to(torch.device(device))
@@ -110,7 +124,7 @@ class SurrogateCertifier:
         if not self.probe.agrees_with(network):
             raise MismatchError(
                 f"the surrogate does not compute on {device} what it was calibrated with: its calibration "
-                f"does not hold there"
+                f"is not valid there"
             )
         return replace(self, network=network)
 
@@ -118,12 +132,12 @@ class SurrogateCertifier:
         """Refuse a base classifier that this certifier was not calibrated for.
 
         Raises:
-            MismatchError: the base classifier is another one, or has other weights.
+            MismatchError: it is another base classifier, or has other weights.
         """
         check_base(base, self.smoothing, self.probe.inputs)
 
     def save(self, folder: str | Path) -> None:
-        """Write the certifier to a folder that can be copied and used alone; see `load_certifier`."""
+        """Write the certifier to a self-contained folder; see `load_certifier`."""
         from rrise.certifiers.folder import save_certifier
 
         save_certifier(self, Path(folder))

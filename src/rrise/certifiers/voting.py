@@ -26,33 +26,33 @@ from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
 SELECTION = "selection"
-"""What is appended to a split's name for the noise of its selection votes."""
+"""Suffix of a split's name that gives its selection votes their own noise."""
 SELECTION_VOTES = 100
 
 
 class VoteMethod(ABC):
-    """A way to certify inputs from their votes, which are stored or drawn as it asks for them.
+    """A way to certify inputs from their votes, either stored or drawn on demand.
 
-    `certify_votes` works on votes; `bind` gives the certifier that draws them from a base classifier.
+    `certify_votes` works on votes; `bind` returns a certifier that draws them from a base classifier.
     """
 
     n: int
-    """The most votes it asks for of one input, selection votes not counted."""
+    """The most votes per input, without selection votes."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What it is called: method and settings."""
+        """The name in tables: method and settings."""
 
     @abstractmethod
     def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:
-        """State what its certificates promise; `selection_votes` count where it needs such votes."""
+        """Return the guarantee of its certificates; only methods with selection votes use the number."""
 
     @abstractmethod
     def certify_votes(self, votes: VoteSequence, selection: VoteSequence | None = None) -> Certificates:
-        """Return one certificate per input from its votes, with the passes it took.
+        """Return one certificate per input from its votes, with the number of passes.
 
-        `selection` are more votes of the same inputs, with noise of their own, to choose the class by.
+        `selection` holds further votes of the same inputs, with separate noise. They choose the class.
         """
 
     def bind(
@@ -72,24 +72,24 @@ class VoteMethod(ABC):
         """Return the certifier that draws votes of a base classifier and certifies by this method.
 
         Args:
-            base: the base classifier; certificates are about it under noise.
+            base: the base classifier; certificates are about its smoothed version.
             sigma: the level of Gaussian noise, or a `Noise`.
-            input_range: what noisy inputs are clipped to; None if they are not.
-            precision: what the base classifier computes in; None leaves it as it is.
-            input_shape: the shape of one input; found at the first call where it is not given.
-            class_names: names of the classes; their numbers where they are not given.
-            seed: makes the noise repeatable. Without it, the noise of every call is fresh and unpredictable,
-                so that nobody can choose an input to suit it.
-            split: with `seed`, names the random stream; the votes are those of `collect_votes` then.
-            selection_votes: votes to choose the class by, for methods that need them.
-            batch_size: noisy inputs to a forward pass; found where it is not given.
+            input_range: the range that noisy inputs are clipped to; None: no clipping.
+            precision: the number type the base classifier computes in; None: its own.
+            input_shape: the shape of one input. Default: that of the first call.
+            class_names: names of the classes. Default: their numbers.
+            seed: makes the noise reproducible. Without a seed, every call draws fresh, unpredictable noise:
+                nobody can choose an input to suit it.
+            split: with `seed`, names the random stream. The votes then equal those of `collect_votes`.
+            selection_votes: votes that choose the class, for methods that need them.
+            batch_size: noisy inputs per forward pass. Default: chosen automatically.
 
         Returns:
             A `Certifier`: `certify(inputs)` returns certificates.
 
         Raises:
-            InputError: the base classifier is no module.
-            SettingError: a setting cannot work.
+            InputError: the base classifier is not a module.
+            SettingError: a setting is invalid.
         """
         return VotingCertifier(
             self,
@@ -108,7 +108,7 @@ class VoteMethod(ABC):
     def bind_like(
         self, base: nn.Module, certifier: Certifier, *, batch_size: int | None = None
     ) -> "VotingCertifier":
-        """Return the certifier for the same smoothed classifier as another one; the noise is always fresh.
+        """Return a certifier for the smoothed classifier of another certifier; the noise is always fresh.
 
         Raises:
             MismatchError: `base` is not the base classifier of that certifier.
@@ -129,7 +129,7 @@ class VoteMethod(ABC):
 class VotingCertifier:
     """A voting method bound to its base classifier; made by `VoteMethod.bind`.
 
-    The base classifier is put into evaluation mode for good: several threads may use it at the same time.
+    The base classifier stays in evaluation mode, because several threads may use it at the same time.
     """
 
     runtime = "torch"
@@ -164,9 +164,7 @@ class VotingCertifier:
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one input."""
         if self._shape is None:
-            raise SettingError(
-                "the shape of inputs is not known yet: bind with input_shape=, or certify once"
-            )
+            raise SettingError("the input shape is not known yet: pass input_shape= to bind, or certify once")
         return self._shape
 
     @property
@@ -193,16 +191,16 @@ class VotingCertifier:
         return self.method.guarantee(self.smoothing, self.selection_votes)
 
     def certify(self, inputs: Any) -> Certificates:
-        """Draw as many votes of each input as the method asks for, and certify from them.
+        """Draw the votes that the method asks for, and certify each input from them.
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
 
         Returns:
-            Certificates with the passes that each input took and, as probabilities, the shares of its votes.
+            Certificates with the number of passes per input; `probabilities` are shares of the votes.
 
         Raises:
-            InputError: an input is not what the base classifier takes, or the base returns NaN.
+            InputError: the base classifier does not accept an input, or returns NaN.
         """
         sharded = ShardedInputs(inputs, self._plan.input_range)
         if self._shape is None:
@@ -221,7 +219,7 @@ class VotingCertifier:
         return other
 
     def live(self, inputs: Any, split: str | None = None, n: int | None = None) -> LiveVotes:
-        """Return votes of inputs that are drawn as they are asked for, with fresh noise unless seeded."""
+        """Return votes of inputs, drawn on demand, with fresh noise unless seeded."""
         plan = self._plan
         seed = secrets.randbits(63) if self._fresh else plan.seed
         named = replace(plan, n=n or plan.n, seed=seed, split=split or plan.split)
@@ -229,19 +227,19 @@ class VotingCertifier:
 
 
 def _with_shares(found: Certificates, votes: LiveVotes) -> Certificates:
-    """Add the shares of the votes that were drawn, as probabilities."""
+    """Add the shares of the drawn votes as probabilities."""
     drawn = np.minimum(found.passes, votes.length)
     shares = votes.counts(0, drawn) / np.maximum(drawn, 1)[:, None]
     return replace(found, probabilities=shares.astype(np.float32))
 
 
 def check_whole_number(settings: Any, name: str) -> None:
-    """Refuse a setting of a frozen dataclass that is no whole number, and keep it as an int."""
+    """Require a setting of a frozen dataclass to be a whole number, and store it as an int."""
     object.__setattr__(settings, name, whole_number(getattr(settings, name), name))
 
 
 def check_enough_votes(votes: VoteSequence, n: int) -> None:
-    """Refuse votes of which there are fewer than `n` for each input."""
+    """Refuse fewer than `n` votes per input."""
     if votes.length < n:
         raise InputError(f"expected at least {n} votes of each input, got {votes.length}")
 
@@ -249,7 +247,7 @@ def check_enough_votes(votes: VoteSequence, n: int) -> None:
 def check_selection(votes: VoteSequence | Votes, selection: VoteSequence | Votes) -> Smoothing:
     """Return the smoothed classifier of both.
 
-    Refuses selection votes of other inputs or another smoothed classifier, or with the same noise.
+    Refuses selection votes of other inputs, of another smoothed classifier, or with the same noise.
     """
     smoothing, other = _smoothing_of(votes), _smoothing_of(selection)
     smoothing.check_same(other, "the votes", "the selection votes")
@@ -263,8 +261,8 @@ def check_selection(votes: VoteSequence | Votes, selection: VoteSequence | Votes
         check_same_inputs(votes, selection.digests)
     if votes is selection or (votes.stream is not None and votes.stream == selection.stream):
         raise MismatchError(
-            f"the selection votes share their noise with the votes (seed and split {votes.stream}): collect "
-            f"them with another seed or split"
+            f"the selection votes and the votes share their noise (seed and split {votes.stream}): collect "
+            f"the selection votes with another seed or split"
         )
     return smoothing
 
@@ -273,7 +271,7 @@ def _smoothing_of(votes: Any) -> Smoothing:
     smoothing: Smoothing | None = getattr(votes, "smoothing", None)
     if smoothing is None:
         raise InputError(
-            "expected votes from collect_votes, which know their base classifier and sigma; got a plain array"
+            "expected votes from collect_votes, with their base classifier and sigma; got a plain array"
         )
     return smoothing
 

@@ -1,10 +1,10 @@
-"""The command line: one file a command, no logic."""
+"""The command line: one file per command, no logic."""
 
 import sys
 
 
 def main() -> None:
-    """Run the `rrise` command; an interrupt, even while modules load, ends it with code 130."""
+    """Run the `rrise` command; an interrupt, even during imports, exits with code 130."""
     try:
         from rrise.cli.app import run
 

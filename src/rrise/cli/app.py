@@ -1,4 +1,4 @@
-"""The `rrise` command: what every subcommand shares."""
+"""The `rrise` command: the parts that all subcommands share."""
 
 import os
 import sys
@@ -65,7 +65,7 @@ def _common(
 
 
 def run() -> None:
-    """Run the command line; whatever goes wrong is a sentence and an exit code, never a traceback."""
+    """Run the command line; every error is a sentence and an exit code, never a traceback."""
     try:
         app()
     except RriseError as error:

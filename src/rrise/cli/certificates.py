@@ -10,7 +10,7 @@ from rich.text import Text
 
 _SHOWN = 20
 _NARROW = ("index", "true_label", "method", "label", "radius", "lower_bound", "issued", "passes")
-"""What fits on a terminal, unless --columns asks for others."""
+"""Columns that fit a terminal; --columns overrides them."""
 
 
 def certificates(
@@ -20,7 +20,8 @@ def certificates(
         typer.Option(help="A condition, such as 'issued and radius > 0.5'.", show_default=False),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write all of them to this .csv or .parquet file.", show_default=False)
+        Path | None,
+        typer.Option(help="Write all certificates to this .csv or .parquet file.", show_default=False),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(help="Columns to keep, such as index,label,radius.", show_default=False)

@@ -10,10 +10,10 @@ from rich.console import Console
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Evaluated run folders.", show_default=False)],
     *,
-    out: Annotated[Path, typer.Option(help="Where the tables and figures go.")] = Path("comparison"),
+    out: Annotated[Path, typer.Option(help="Folder for the tables and figures.")] = Path("comparison"),
     paper: Annotated[bool, typer.Option("--paper", help="Put the paper's numbers beside ours.")] = False,
 ) -> None:
-    """Tables and figures over several runs: mean and standard deviation over seeds, a row per dataset."""
+    """Compare runs in tables and figures: mean and standard deviation over seeds, a row per dataset."""
     from rrise.evaluation.report.across_runs import compare_runs
 
     console = Console()

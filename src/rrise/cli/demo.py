@@ -12,7 +12,7 @@ def demo(
     *,
     out: Annotated[Path, typer.Option(help="The run folder.")] = Path("runs/demo"),
     quick: Annotated[bool, typer.Option("--quick", help="Smaller: seconds instead of minutes.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of going on.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
     strategy: Annotated[
         str, typer.Option(help="Weights the surrogate trains: head, all or all-random.")
     ] = "head",
@@ -22,7 +22,7 @@ def demo(
 ) -> None:
     """Run the recipe of handwritten digits and write a report: two minutes on two cores.
 
-    Interrupted, it goes on where it was; finished, it only shows the results again.
+    After an interrupt, the same command resumes. After the end, it only shows the results.
     """
     changes = [
         f"surrogate.strategy={strategy}",

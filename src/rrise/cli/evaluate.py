@@ -21,14 +21,14 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--surrogate",
-            help="Train and compare one more: head, all, all-random, jensen-shannon or jensen-shannon-base; "
-            "head@500 on 500 votes per input. Repeatable.",
+            help="Train and compare another surrogate: head, all, all-random, jensen-shannon or "
+            "jensen-shannon-base; head@500 uses 500 votes per input. Repeatable.",
         ),
     ] = None,
     protocol: Annotated[
         str | None,
         typer.Option(
-            help="held-out, or paper: report on the calibration inputs too, count as the paper does."
+            help="held-out, or paper: also report on the calibration inputs, and count as the paper does."
         ),
     ] = None,
     paper: Annotated[
@@ -45,13 +45,13 @@ def evaluate(
     data_root: DataRoot = None,
     device: Device = None,
 ) -> None:
-    """Evaluate every method on a run's test inputs, from its stored votes: tables, figures and the report."""
+    """Evaluate every method on a run's test inputs from stored votes; write tables, figures and report."""
     wanted = list(changes or [])
     for change in wanted:
         if not change.startswith("evaluation."):
             raise SettingError(
-                f"evaluate changes settings of the table evaluation alone, got {change!r}: rrise run RECIPE "
-                f"--set {change} makes another run"
+                f"expected a setting of the table evaluation, got {change!r}: start another run with rrise "
+                f"run RECIPE --set {change}"
             )
     recipe = recipe_of(run)
     if surrogates is not None:
@@ -71,11 +71,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Copy the page to this file.", show_default=False)] = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Bring the report of a run up to date, and say where it is."""
+    """Update the report of a run, and print its path."""
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-        raise FolderError(
-            f"cannot write the page to {out}: expected the name of a file in an existing folder"
-        )
+        raise FolderError(f"cannot write the page to {out}: expected a file name in an existing folder")
     run_steps(str(recipe_of(run)), None, None, run, data_root=data_root)
     if out is not None:
         shutil.copyfile(run / "evaluation" / "report.html", out)

@@ -31,7 +31,7 @@ def export(
     ] = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Write a certifier for another runtime, calibrated again in that form."""
+    """Export a certifier to another runtime, and recalibrate it in that form."""
     if form != "onnx":
         raise SettingError(f"expected the format onnx, got {form!r}")
     console = Console(soft_wrap=True, highlight=False, markup=False)
@@ -45,7 +45,7 @@ def export(
     loaded = load_certifier(certifier)
     data = calibration_data(certifier, loaded, inputs=inputs, votes=votes, data_root=data_root)
     folder = out or folder_beside(certifier, int8=int8, runtime=runtime)
-    with console.status("exporting, and calibrating in that form ..."):
+    with console.status("exporting and recalibrating ..."):
         exported = export_certifier(
             loaded,
             data.images,
@@ -54,7 +54,7 @@ def export(
             int8=int8,
             runtime=runtime,
             range_inputs=data.range_inputs,
-            allow_seen=True,  # range inputs of a run are apart from its calibration inputs by its splits
+            allow_seen=True,  # a run's splits separate range inputs and calibration inputs
         )
     console.print(f"{folder}: calibrated in {exported.runtime}")
     console.print(cost_sentence(read_cost(folder)), style="dim")

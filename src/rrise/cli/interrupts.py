@@ -1,4 +1,4 @@
-"""Commands that can be called again after they were stopped."""
+"""Commands that resume when called again after an interrupt."""
 
 import signal
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from rrise.interrupts import Terminated, sigterm_interrupts
 
 @contextmanager
 def to_be_continued() -> Iterator[None]:
-    """Let an interrupt or SIGTERM end a command in order: a sentence, and the exit code of that signal.
+    """On an interrupt or SIGTERM, end a command cleanly: print a sentence, and exit with the signal's code.
 
-    What was begun is closed, and the journal says how far it got.
+    Open work is closed, and the journal records its progress.
     """
     with sigterm_interrupts():
         try:
             yield
         except KeyboardInterrupt as interrupt:
-            typer.echo("interrupted: the same command goes on from here", err=True)
+            typer.echo("interrupted: run the same command to resume", err=True)
             number = signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT
             raise typer.Exit(128 + number) from None

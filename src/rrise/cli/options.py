@@ -1,4 +1,4 @@
-"""Options of commands: made from settings that are declared once, read from files, and checked together."""
+"""Options of commands: generated from declared settings, read from files, and checked together."""
 
 import functools
 import inspect
@@ -15,10 +15,10 @@ Command = Callable[..., None]
 
 
 def options_of(kind: type[Any], into: str, *, without: Collection[str] = ()) -> Callable[[Command], Command]:
-    """Give a command an option for each setting of a dataclass, in the place of its parameter `into`.
+    """Replace the parameter `into` of a command by one option per setting of a dataclass.
 
-    That parameter gets a dictionary of the settings that were given, by their names; the others are left to
-    the dataclass, or to a file. `without` names settings that the command takes in a form of its own.
+    The parameter receives a dictionary of the given settings by name. The dataclass or a file sets the
+    others. `without` names settings that the command handles itself.
     """
     parts = {_parameter_name(part): part for part in declared(kind) if part.name not in without}
 
@@ -43,15 +43,15 @@ def options_of(kind: type[Any], into: str, *, without: Collection[str] = ()) -> 
 
 
 def options_given(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that were given by the names of their options."""
+    """Return the given settings, by the names of their options."""
     return {part.option: given[part.name] for part in declared(kind) if part.name in given}
 
 
 def check_needed(needed: str, is_given: bool, options: Mapping[str, object]) -> None:
-    """Refuse options that would do nothing, because what they belong to is not given."""
+    """Refuse options that have no effect without another option that is not given."""
     useless = [name for name, value in options.items() if value is not None]
     if useless and not is_given:
-        raise SettingError(f"{useless[0]} does nothing without {needed}: give that too")
+        raise SettingError(f"{useless[0]} has no effect without {needed}: pass both")
 
 
 def read_token(file: Path) -> str:
@@ -59,7 +59,7 @@ def read_token(file: Path) -> str:
     try:
         return file.read_text(encoding="ascii").strip()
     except UnicodeDecodeError:
-        raise SettingError(f"expected a token in {file}, got bytes that are no ASCII text") from None
+        raise SettingError(f"expected an ASCII token in {file}, got other bytes") from None
 
 
 def _parameter_name(part: Declared) -> str:
@@ -67,7 +67,7 @@ def _parameter_name(part: Declared) -> str:
 
 
 def _parameter(part: Declared) -> inspect.Parameter:
-    """Return the parameter that Typer makes an option of; a list or a mixture is given as a text."""
+    """Return the parameter for a Typer option; a list or a union is passed as text."""
     plain = part.types[0] if part.types in ((bool,), (int,), (float,)) else str
     name = part.option
     flags = f"{name}/--no-{name.removeprefix('--')}" if plain is bool else name

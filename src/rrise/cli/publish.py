@@ -9,12 +9,12 @@ import typer
 def publish(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Evaluated run folders of one dataset, a seed each.", show_default=False),
+        typer.Argument(help="Evaluated run folders of one dataset, one per seed.", show_default=False),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Where the results go.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
 ) -> None:
-    """Keep what was found, small: evidence per input, with metrics, tables and figures made from it."""
+    """Publish compact results: evidence per input, and metrics, tables and figures made from it."""
     from rrise.runs.publishing import publish as do
 
     for line in do(runs, out):
@@ -23,12 +23,15 @@ def publish(
 
 def rebuild(
     results: Annotated[
-        Path, typer.Argument(help="A folder that rrise publish made, or one of several.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A folder made by rrise publish, or a folder of such folders.", show_default=False
+        ),
     ],
     *,
-    out: Annotated[Path | None, typer.Option(help="Another folder to write to.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to another folder.", show_default=False)] = None,
 ) -> None:
-    """Make metrics, tables and figures of published results again, from the evidence alone."""
+    """Regenerate metrics, tables and figures of published results from the evidence alone."""
     from rrise.runs.published_results import rebuild as do
 
     do(results, out, on_made=typer.echo)

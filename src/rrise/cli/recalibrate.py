@@ -24,7 +24,7 @@ def recalibrate(
         ),
     ] = None,
 ) -> None:
-    """Calibrate a certifier's surrogate again, on the queries that a monitor has audited."""
+    """Recalibrate a certifier on the queries that a monitor has audited."""
     from rrise.deployment.monitor.recalibration import recalibrate_folder
 
     new = recalibrate_folder(certifier, from_monitor, out, since)

@@ -13,16 +13,16 @@ def recipes(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Print this one, to start your own from; with --settings, a table such as base.",
+            help="Recipe to print, as a start for your own; with --settings, a table such as base.",
             show_default=False,
         ),
     ] = None,
     *,
     settings: Annotated[
-        bool, typer.Option("--settings", help="List what a recipe can say, with defaults and meaning.")
+        bool, typer.Option("--settings", help="List all settings of a recipe, with default and meaning.")
     ] = False,
 ) -> None:
-    """List the recipes that come with the package or their settings, or print a recipe."""
+    """List the packaged recipes or their settings, or print a recipe."""
     from rrise.runs.recipe import RecipeFile
 
     if settings:

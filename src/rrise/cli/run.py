@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rrise.evaluation.measure.results import Evaluation
 
 RecipeName = Annotated[
-    str, typer.Argument(help="A TOML file, or a name of `rrise recipes`.", show_default=False)
+    str, typer.Argument(help="A TOML file, or a name from `rrise recipes`.", show_default=False)
 ]
 Profile = Annotated[str | None, typer.Option(help="A profile of the recipe, such as quick.")]
 Changes = Annotated[
@@ -25,7 +25,7 @@ Changes = Annotated[
 Out = Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE")]
 DataRoot = Annotated[Path | None, typer.Option(help="Where datasets are.", show_default="$RRISE_DATA")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="cuda if there")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of going on.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")]
 _COLUMNS = {
     "method": "method",
     "accuracy": "accuracy",
@@ -34,7 +34,7 @@ _COLUMNS = {
     "average certified radius": "radius",
     "passes per input": "passes",
 }
-"""What a terminal has room for, of the comparison in the report, and how it is headed there."""
+"""Columns of the report's comparison that fit a terminal, with their headings there."""
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write logs to RUN/tensorboard.")]
 
 
@@ -52,9 +52,9 @@ def run(
     fresh: Fresh = False,
     tensorboard: TensorBoard = False,
 ) -> None:
-    """Do all steps of a recipe that are not up to date: base classifier, votes, surrogate, certifier, report.
+    """Run all steps of a recipe that are not up to date: base, votes, surrogate, certifier, report.
 
-    Interrupted, it goes on where it was; finished, it only shows the results again.
+    After an interrupt, the same command resumes. After the end, it only shows the results.
     """
     run_steps(
         recipe,
@@ -72,7 +72,7 @@ def run(
 def run_steps(
     source: str, profile: str | None, changes: list[str] | None, out: Path | None, **how: Any
 ) -> None:
-    """Read a recipe, do its steps as `run_recipe` takes it, and show what came of them."""
+    """Read a recipe, run its steps with `run_recipe`, and show the results."""
     from rrise.runs.recipe import RecipeFile, parse_changes
 
     file = RecipeFile.find(source)
@@ -121,7 +121,7 @@ def _print_results(console: Console, evaluation: "Evaluation", out: Path) -> Non
 
 
 def _this_command() -> str:
-    """Return how this program was called, so that it can be called again."""
+    """Return the command that called this program."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return "python -m rrise"

@@ -20,27 +20,27 @@ def serve(
     ],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 finds a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8000,
     base: Annotated[
         str | None,
-        typer.Option(help="The base classifier, to verify and audit with: a folder.", show_default=False),
+        typer.Option(help="The base classifier, for verification and audits: a folder.", show_default=False),
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help="Its weights, where BASE is an architecture.", show_default=False)
+        str | None, typer.Option(help="Its weights, if BASE is an architecture.", show_default=False)
     ] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="A folder of images that the page offers.", show_default=False)
+        Path | None, typer.Option(help="A folder of sample images for the page.", show_default=False)
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token that requests need.", show_default=False)
     ] = None,
     limits: dict[str, Any],
     monitor: Annotated[
-        Path | None, typer.Option(help="A database file; turns the monitor on.", show_default=False)
+        Path | None, typer.Option(help="A database file; enables the monitor.", show_default=False)
     ] = None,
     watching: dict[str, Any],
 ) -> None:
-    """Answer certificates over HTTP, with a page for people at /."""
+    """Serve certificates over HTTP, with a web page at /."""
     from rrise.deployment.loading import load_deployed
     from rrise.deployment.monitor.monitor import Monitor
     from rrise.deployment.service.app import create_app

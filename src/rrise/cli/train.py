@@ -24,7 +24,7 @@ def train_base(
     fresh: Fresh = False,
     tensorboard: TensorBoard = False,
 ) -> None:
-    """Train the base classifier of a recipe, into RUN/base; `rrise run` goes on from there."""
+    """Train the base classifier of a recipe in RUN/base; `rrise run` continues from there."""
     how = {"data_root": data_root, "device": device, "fresh": fresh, "tensorboard": tensorboard}
     run_steps(recipe, profile, changes, out, until="base", **how)
 
@@ -40,6 +40,6 @@ def train_surrogate(
     fresh: Fresh = False,
     tensorboard: TensorBoard = False,
 ) -> None:
-    """Train base classifier and surrogate of a recipe, with the votes between, into RUN/surrogate."""
+    """Train the surrogate of a recipe in RUN/surrogate, after its base classifier and votes."""
     how = {"data_root": data_root, "device": device, "fresh": fresh, "tensorboard": tensorboard}
     run_steps(recipe, profile, changes, out, until="surrogate", **how)

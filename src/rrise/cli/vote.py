@@ -27,10 +27,10 @@ def vote(
     address: Annotated[str | None, typer.Option(help="A Ray cluster.", show_default="a local one")] = None,
     workers: Annotated[int | None, typer.Option(help="Ray workers.", show_default="all that fit")] = None,
     gpus_per_worker: Annotated[float, typer.Option(help="GPUs of a Ray worker.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and stop.")] = False,
-    log: Annotated[str, typer.Option(help="bar, or json for a line per stored shard.")] = "bar",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the estimated cost and exit.")] = False,
+    log: Annotated[str, typer.Option(help="bar, or json: one line per stored shard.")] = "bar",
 ) -> None:
-    """Collect noise votes of the base classifier into a store; called again, it goes on where it was."""
+    """Collect noise votes of the base classifier in a store. The same command resumes."""
     console = Console(stderr=log == "json")
     _check(backend, log, address=address, workers=workers, gpus_per_worker=gpus_per_worker)
     with to_be_continued():
@@ -59,11 +59,11 @@ def _check(backend: str, log: str, **of_ray: Any) -> None:
         raise SettingError(f"expected a log out of bar, json; got {log!r}")
     given = [name.replace("_", "-") for name, value in of_ray.items() if value]
     if backend == "local" and given:
-        raise SettingError(f"--{given[0]} is for --backend ray")
+        raise SettingError(f"--{given[0]} needs --backend ray")
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; values are numbers, true or false where they look like it."""
+    """Parse NAME=VALUE; a value becomes a number or a boolean if it looks like one."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -94,7 +94,7 @@ def _print_estimate(console: Console, estimate: Any, store: Any) -> None:
     for name, value in (
         ("inputs", f"{len(store.inputs):,} in {store.inputs.shards:,} shards"),
         ("forward passes", f"{estimate.passes:,}"),
-        ("of these still to do", f"{left:,}"),
+        ("still to do", f"{left:,}"),
         ("measured here", f"{estimate.passes_per_second:,.0f} passes/s"),
         ("expected time", str(timedelta(seconds=round(seconds)))),
         ("expected size", f"{estimate.bytes_on_disk / 1e6:,.1f} MB"),

@@ -11,19 +11,19 @@ from rrise.deployment.export.folder import is_exported, load_exported
 def load_deployed(
     folder: str | Path, *, threads: int | None = None
 ) -> SurrogateCertifier | ExportedCertifier:
-    """Load a certifier folder, to run in torch, or an exported one, to run in its runtime.
+    """Load a certifier folder to run in torch, or an exported one to run in its runtime.
 
-    Either is checked against its checksums, its evidence and its probe first.
+    It is first checked against its checksums, its evidence and its probe.
 
     Args:
-        folder: what `SurrogateCertifier.save` or `export_certifier` wrote.
-        threads: limits the cores that an exported one uses; torch has a setting of its own.
+        folder: a folder that `SurrogateCertifier.save` or `export_certifier` wrote.
+        threads: the most cores for an exported certifier; torch has its own setting.
 
     Returns:
         A certifier: `certify(inputs)` returns certificates.
 
     Raises:
-        FolderError: the folder is no certifier, is damaged, or does not compute here what was calibrated.
+        FolderError: the folder is not a certifier, is damaged, or does not compute here what was calibrated.
 
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")

@@ -1,1 +1,1 @@
-"""Runs: a folder in which each step reads what the steps before it wrote, and is done once."""
+"""Runs: a folder in which each step reads the results of earlier steps, and runs once."""

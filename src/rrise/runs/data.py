@@ -1,4 +1,4 @@
-"""The data of a run: a dataset, its splits by index, and more inputs for the surrogate."""
+"""The data of a run: a dataset, its splits by index, and further inputs for the surrogate."""
 
 import hashlib
 from functools import cached_property
@@ -22,13 +22,13 @@ INPUT_RANGE = (0.0, 1.0)
 COPIES, UNLABELLED = "copies", "unlabelled"
 _BATCH = 1000
 _REPEATED = 0.05
-"""Which share of the calibration or test inputs may equal training inputs of the same dataset."""
+"""The share of calibration or test inputs that may equal training inputs of the same dataset."""
 
 
 class RunData:
-    """What a run reads: its dataset, and inputs and labels by the name of their split.
+    """The dataset of a run, with inputs and labels by split.
 
-    Splits are `train`, `validation`, `calibration` and `test`; `copies` and `unlabelled` are more inputs
+    Splits are `train`, `validation`, `calibration` and `test`. `copies` and `unlabelled` are further inputs
     for the surrogate, without labels of their own. 8-bit images stay 8-bit until they are used.
     """
 
@@ -56,12 +56,12 @@ class RunData:
 
     @property
     def for_surrogate(self) -> list[str]:
-        """The splits whose inputs train the surrogate, in this order."""
+        """The splits whose inputs train the surrogate, in order."""
         more = {COPIES: self.settings.copies > 0, UNLABELLED: self.settings.unlabelled is not None}
         return ["train", *(name for name, wanted in more.items() if wanted)]
 
     def indices(self, split: str) -> Indices:
-        """Return the places of a split's inputs in their part of the dataset."""
+        """Return the indices of a split's inputs in their part of the dataset."""
         found: Indices = getattr(self.splits, split)
         return found
 
@@ -72,7 +72,7 @@ class RunData:
         return self._values[split]
 
     def inputs(self, split: str) -> ShardedInputs:
-        """Return the inputs of a split checked, with their digests."""
+        """Return the checked inputs of a split, with their digests."""
         if split not in self._inputs:
             self._inputs[split] = ShardedInputs(self.values(split), INPUT_RANGE)
         return self._inputs[split]
@@ -82,14 +82,14 @@ class RunData:
         return torch.from_numpy(self._part(split).labels[self.indices(split)])
 
     def fingerprint(self, split: str) -> str:
-        """Return a checksum of the inputs of a split and, where they have them, of their labels."""
+        """Return a checksum of the inputs of a split and of their labels, if any."""
         digest = hashlib.sha256(self.inputs(split).fingerprint.encode())
         if split not in (COPIES, UNLABELLED):
             digest.update(self.labels(split).numpy().tobytes())
         return digest.hexdigest()
 
     def training_values(self) -> Any:
-        """Return the inputs of the surrogate, all splits in one."""
+        """Return the training inputs of the surrogate, all splits joined."""
         parts = [self.values(split) for split in self.for_surrogate]
         if len(parts) == 1:
             return parts[0]
@@ -98,7 +98,7 @@ class RunData:
         return np.concatenate([np.asarray(part[:], dtype=np.float32) for part in parts])
 
     def training_labels(self) -> torch.Tensor | None:
-        """Return the labels of the surrogate's inputs; None where some have none."""
+        """Return the labels of the surrogate's training inputs; None if some have no label."""
         if UNLABELLED in self.for_surrogate:
             return None
         return self.labels("train").repeat(1 + self.settings.copies)
@@ -110,8 +110,9 @@ class RunData:
     def check_held_out(self) -> None:
         """Refuse calibration and test inputs that train the surrogate.
 
-        Real datasets repeat a few training inputs in their test part. Those do no harm, because calibration
-        and test inputs are drawn from it alike. Unlabelled inputs are refused if a single one is among them.
+        Real datasets repeat a few training inputs in their test part. These do no harm, because calibration
+        and test inputs are drawn from it alike. Unlabelled inputs are refused if even one of them is a
+        calibration or test input.
         """
         for source, names, allowed in (
             (self.settings.source, ["train", *([COPIES] if self.settings.copies else [])], _REPEATED),
@@ -123,13 +124,13 @@ class RunData:
                 common = sum(digest in seen for digest in digests)
                 if common > allowed * len(digests):
                     raise MismatchError(
-                        f"{common} of {len(digests)} {split} inputs are among those that train the "
-                        f"surrogate: the guarantee needs held-out inputs; check {source}"
+                        f"{common} of {len(digests)} {split} inputs also train the surrogate: the guarantee "
+                        f"needs held-out inputs; check {source}"
                     )
 
     @cached_property
     def normalisation(self) -> dict[str, list[float]]:
-        """Mean and standard deviation of each channel of the training inputs, rounded to 4 decimals."""
+        """Mean and standard deviation per channel of the training inputs, rounded to 4 decimals."""
         values = self.values("train")
         total = squares = np.zeros(1)
         count = 0
@@ -144,7 +145,7 @@ class RunData:
         return {"mean": mean.round(4).tolist(), "std": std.round(4).tolist()}
 
     def pictures(self, split: str) -> NDArray[np.uint8]:
-        """Return the inputs of a split as 8-bit images to look at; what is no image becomes a strip."""
+        """Return the inputs of a split as 8-bit images for display; other inputs become strips."""
         values = self.values(split)
         if isinstance(values, Pixels):
             images: NDArray[np.uint8] = values.images

@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""The device to compute on."""
 
 import torch
 
@@ -6,7 +6,7 @@ from rrise.errors import SettingError
 
 
 def choose_device(name: str | None) -> torch.device:
-    """Return the device of a name, if it works here; without a name, a GPU where there is one."""
+    """Return the named device, if it works here. Default: a GPU if there is one."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -38,7 +38,7 @@ _NAMES = {
     "cifar-100": "CIFAR-100",
     "tiny-imagenet": "Tiny ImageNet",
 }
-"""Datasets of the paper as its tables call them."""
+"""Names of the paper's datasets in its tables."""
 _STEPS_OF_SIGMA = 8
 _TIMED_INPUTS = 64
 
@@ -53,7 +53,7 @@ class Candidate:
 
     @classmethod
     def of_run(cls, run: Run, choice: SurrogateChoice, network: nn.Module, trained: Surrogate) -> "Candidate":
-        """Count what the surrogate cost: votes of its inputs, its training, and the calibration."""
+        """Add up the cost of the surrogate: votes of its inputs, training and calibration."""
         inputs = sum(len(run.data.inputs(split)) for split in run.data.for_surrogate)
         calibration = len(run.data.splits.calibration) * (run.recipe.votes.calibration + 1)
         offline = Offline(
@@ -74,10 +74,10 @@ def evaluate(
     candidates: Sequence[Candidate],
     votes: Mapping[str, Votes],
 ) -> Evaluation:
-    """Evaluate every method on the test inputs of a run, unless that is up to date.
+    """Evaluate every method on the test inputs of a run, unless the evaluation is up to date.
 
-    The first of the candidates is the certifier's own surrogate. `votes` are those of the calibration and of
-    the test inputs, by the names of their stores.
+    The first candidate is the certifier's own surrogate. `votes` holds the votes of the calibration and the
+    test inputs, by the names of their stores.
     """
 
     def make(folder: Path) -> Json:
@@ -132,24 +132,24 @@ class _Evaluator:
 
     @property
     def budgets(self) -> list[int]:
-        """The budgets of methods that vote, the largest that was collected last."""
+        """The budgets of methods that vote; the last is the number of collected votes."""
         largest = self.votes.length
         return [*(n for n in sorted(set(self.recipe.evaluation.budgets)) if n < largest), largest]
 
     @property
     def thresholds(self) -> list[float]:
-        """The radii at which certified accuracy and radius distributions are told."""
+        """The radii at which certified accuracy and radius distributions are reported."""
         steps = [round(0.1 * step * self.recipe.votes.sigma, 10) for step in range(_STEPS_OF_SIGMA)]
         return list(self.recipe.evaluation.thresholds) or steps
 
     def _votes_of(self, tests: str, others: str, n: int) -> StoredVotes:
-        """Return the votes of the reported inputs: of the test inputs and, among them, calibration inputs."""
+        """Return the votes of the reported inputs, including reported calibration inputs."""
         names = dict.fromkeys((tests, others))
         found = {name: read_sequence(self.run.folder / "votes" / name, n) for name in names}
         return self.reported.votes(found[tests], found[others])
 
     def evidence(self) -> Evidence:
-        """Return all that the evaluation is computed from."""
+        """Return everything that the evaluation is computed from."""
         data = self.run.data
         voting = voting_outcomes(self.votes, self.selection, self.budgets, self.failures)
         found = Evidence(
@@ -222,7 +222,7 @@ class _Evaluator:
         }
 
     def _left_out(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """Say which of the wanted budgets and levels could not be had."""
+        """Return sentences on the requested budgets and levels that were not possible."""
         sentences = []
         if larger := [n for n in self.recipe.evaluation.budgets if n > self.votes.length]:
             sentences.append(f"budgets {', '.join(map(str, larger))}: {self.votes.length} votes are stored")

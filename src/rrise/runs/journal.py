@@ -1,4 +1,4 @@
-"""The journal of a run: what each step took, in how many pieces, on which machine."""
+"""The journal of a run: the time of each step, its pieces and the machine."""
 
 import json
 import platform
@@ -16,7 +16,7 @@ JOURNAL = "journal.jsonl"
 
 
 class Journal:
-    """Lines of JSON in a run folder, one for each piece of work, written also when it was interrupted."""
+    """JSON lines in a run folder, one per piece of work, even if interrupted."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         self.path = folder / JOURNAL
@@ -24,9 +24,9 @@ class Journal:
 
     @contextmanager
     def entry(self, step: str, unit: str = "") -> Iterator[Callable[[int], None]]:
-        """Note what is done inside; the function given counts it, in passes or epochs.
+        """Record the work inside; the yielded function counts it, in passes or epochs.
 
-        `finished` is False of work that was interrupted: the next entry of the step goes on from there.
+        `finished` is False for interrupted work: the next entry of the step resumes from there.
         """
         start, done, finished = time.perf_counter(), 0, False
 
@@ -52,7 +52,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> list[Json]:
-    """Return the entries of a run's journal, in the order of the work; none where there is no journal."""
+    """Return the entries of a run's journal in order; an empty list if there is no journal."""
     path = folder / JOURNAL
     if not path.is_file():
         return []

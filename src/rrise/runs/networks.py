@@ -1,4 +1,4 @@
-"""The networks of a run: which architecture, built with what, starting from which weights."""
+"""The networks of a run: architecture, options and initial weights."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,14 @@ from rrise.runs.settings import BaseSettings
 
 @dataclass(frozen=True)
 class Network:
-    """An architecture by name, and what it is built with."""
+    """An architecture by name, and its options."""
 
     architecture: str
     options: dict[str, Any]
 
     @classmethod
     def normalised(cls, architecture: str, options: dict[str, Any], data: RunData) -> "Network":
-        """Return the network with the normalisation of the training inputs, if it takes one and has none."""
+        """Return the network with the training inputs' normalisation, if it takes one and has none."""
         has_own = "mean" in options or "std" in options
         more = data.normalisation if takes_normalisation(architecture) and not has_own else {}
         return cls(architecture, {**options, **more})
@@ -40,11 +40,11 @@ class Network:
 
     @property
     def is_imported(self) -> bool:
-        """Whether it is a user's own, by import path, which need not start from random weights."""
+        """Whether it is the user's own, by import path; its initial weights need not be random."""
         return ":" in self.architecture and not self.architecture.startswith(TIMM)
 
     def build(self, seed: int, data: RunData, device: torch.device, table: str) -> nn.Module:
-        """Build it with random weights, refusing one that does not fit the data."""
+        """Build it with random weights; refuse one that does not fit the data."""
         module = build_model(self.architecture, seed=seed, **self.options).to(device)
         check_classes(module, data, f"set {table}.options, such as {{ classes = {len(data.class_names)} }}")
         return module
@@ -55,28 +55,28 @@ class Network:
 
 
 def check_classes(module: nn.Module, data: RunData, advice: str) -> None:
-    """Refuse a classifier that cannot take the data or tells another number of classes apart."""
+    """Refuse a classifier that does not accept the data, or has another number of classes."""
     with evaluating(module):
         classes = logits_of(module, data.inputs("validation").shard(0)[:2], "network").shape[1]
     if classes != len(data.class_names):
         raise SettingError(
-            f"{data.dataset.name} has {len(data.class_names)} classes and the network {classes}: {advice}"
+            f"{data.dataset.name} has {len(data.class_names)} classes, the network has {classes}: {advice}"
         )
 
 
 def given_base(settings: BaseSettings) -> tuple[Network, nn.Module]:
-    """Return the trained base classifier that a recipe names by its weights."""
+    """Return the trained base classifier of `base.weights`."""
     weights = Path(str(settings.weights))
     if weights.is_dir():
         network = Network.saved(weights)
         if settings.options or settings.architecture not in (None, network.architecture):
             raise SettingError(
-                f"the folder {weights} holds a {network.architecture} and its options: leave "
-                f"base.architecture and base.options out"
+                f"the folder {weights} already sets the architecture {network.architecture} and its "
+                f"options: remove base.architecture and base.options"
             )
         return network, load_model(weights)
     if settings.architecture is None:
-        raise SettingError(f"the weights {weights} are not a model folder: name their base.architecture")
+        raise SettingError(f"the weights {weights} are not a model folder: set base.architecture")
     network = Network(settings.architecture, settings.options)
     module = build_model(network.architecture, seed=0, **network.options)
     load_weights(module, load_tensors(weights), str(weights))
@@ -84,9 +84,11 @@ def given_base(settings: BaseSettings) -> tuple[Network, nn.Module]:
 
 
 def weights_checksum(weights: str) -> str:
-    """Return the SHA-256 of the weights a recipe names."""
+    """Return the SHA-256 of the weights that a recipe names."""
     path = Path(weights)
     file = path / WEIGHTS if path.is_dir() else path
     if not file.is_file():
-        raise SettingError(f"expected base.weights as a model folder or a safetensors file, got {weights!r}")
+        raise SettingError(
+            f"expected base.weights to be a model folder or a safetensors file, got {weights!r}"
+        )
     return sha256_of_file(file)

@@ -1,4 +1,4 @@
-"""The pipeline: from a recipe to a certifier and its evaluation, a method a step."""
+"""The pipeline: from a recipe to a certifier and its evaluation, one method per step."""
 
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -50,11 +50,11 @@ def run_recipe(
     data_root: Path | None = None,
     tensorboard: bool = False,
 ) -> Evaluation | None:
-    """Run a recipe in a folder, or go on there, and return what the report shows.
+    """Run or resume a recipe in a folder, and return what the report shows.
 
-    `until` stops after the base classifier, all votes or the surrogate, and returns None. Steps that are
-    up to date are not done again; a step that was killed goes on where it was. Of the processes that
-    `torchrun` starts, the first does everything and the others train with it.
+    `until` stops after the base classifier, all votes or the surrogate; then it returns None. Steps that are
+    up to date are skipped; a killed step resumes. Under `torchrun`, the first process does everything, and
+    the others train with it.
     """
     if until is not None and until not in UNTIL:
         raise SettingError(
@@ -63,7 +63,7 @@ def run_recipe(
     if tensorboard:
         check_tensorboard()
     if until in (None, "votes") and started_by_torchrun():
-        raise SettingError("torchrun is for rrise train-base and rrise train-surrogate alone")
+        raise SettingError("torchrun works only with rrise train-base and rrise train-surrogate")
     team, chosen = join_team(choose_device(device))
     pipeline = Pipeline(
         folder,
@@ -79,10 +79,10 @@ def run_recipe(
 
 
 class Pipeline(Run):
-    """A run, with a method a step."""
+    """A run, with one method per step."""
 
     def run(self, until: str | None = None) -> Evaluation | None:
-        """Do every step that is not up to date."""
+        """Run every step that is not up to date."""
         self.check(until)
         if self.team.leads:
             write_text(self.folder / RECIPE, self.recipe.to_toml())
@@ -103,7 +103,7 @@ class Pipeline(Run):
         return self.evaluation(base, certifier, surrogate, votes)
 
     def check(self, until: str | None) -> None:
-        """Refuse what can be refused before anything is written: the folder may hold a finished run."""
+        """Refuse what is invalid before anything is written: the folder may hold a finished run."""
         base, surrogate = self.recipe.base, self.recipe.surrogate
         if base.weights is not None:
             weights_checksum(base.weights)
@@ -120,7 +120,7 @@ class Pipeline(Run):
         return network, network.build(derive_seed(s.seed, "base"), self.data, self.device, "base")
 
     def base(self) -> nn.Module:
-        """Train the base classifier, or take it from the weights that the recipe names."""
+        """Train the base classifier, or load the weights that the recipe names."""
         s = self.recipe.base
         if s.weights is not None:
             self.step("base", {"weights": weights_checksum(s.weights), **self.settings("base")}, self._given)
@@ -152,12 +152,12 @@ class Pipeline(Run):
 
     def _given(self, folder: Path) -> Json:
         network, module = given_base(self.recipe.base)
-        check_classes(module, self.data, "name the weights of a classifier for this data")
+        check_classes(module, self.data, "set base.weights of a classifier for this data")
         network.save(folder, module)
         return {"fingerprint": fingerprint(module)}
 
     def targets(self, base: nn.Module) -> Votes:
-        """Collect the votes of all inputs that train the surrogate, and return those it is trained on."""
+        """Collect the votes of all inputs that train the surrogate, and return those it uses."""
         collected = [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
         if self.recipe.targets == self.recipe.votes.train:
             return Votes.joined(collected)
@@ -178,7 +178,7 @@ class Pipeline(Run):
         }
 
     def start_of_surrogate(self, s: SurrogateSettings) -> tuple[Network, nn.Module | None]:
-        """Return the surrogate's architecture, and a network with random weights if it starts from one."""
+        """Return the surrogate's architecture, with a random network if training starts from one."""
         if s.architecture is not None:
             network = Network.normalised(s.architecture, s.options, self.data)
         else:
@@ -238,7 +238,7 @@ class Pipeline(Run):
                 score=s.score,
                 base=base,
                 class_names=self.data.class_names,
-                allow_seen=True,  # the splits are disjoint, and check_held_out has looked at equal inputs
+                allow_seen=True,  # the splits are disjoint, and check_held_out has checked equal inputs
             )
             certifier.save(folder)
             return {"guarantee": certifier.guarantee.id, "offset": certifier.calibration.offset}
@@ -263,7 +263,7 @@ class Pipeline(Run):
         return evaluate(self, base, certifier, [first, *candidates], votes)
 
     def candidate(self, base: nn.Module, choice: SurrogateChoice) -> Candidate:
-        """Train another surrogate, of the base classifier's architecture."""
+        """Train another surrogate with the base classifier's architecture."""
         settings = replace(
             self.recipe.surrogate,
             strategy=choice.strategy,

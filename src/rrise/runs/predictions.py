@@ -1,4 +1,4 @@
-"""Each surrogate's predictions of the calibration and the test inputs, stored once."""
+"""Each surrogate's predictions for the calibration and the test inputs, stored once."""
 
 from pathlib import Path
 
@@ -26,9 +26,9 @@ SPLITS = ("calibration", "test")
 def stored_predictions(
     run: Run, variant: str, network: nn.Module, head: nn.Module | None = None
 ) -> dict[str, Predictions]:
-    """Return what a surrogate answers for the calibration and the test inputs, computing it once.
+    """Return a surrogate's predictions for the calibration and the test inputs, computed once.
 
-    Surrogates that differ in their `head` alone share what comes before it.
+    Surrogates that differ only in their `head` share the features before it.
     """
 
     def make(folder: Path) -> Json:

@@ -1,4 +1,4 @@
-"""Published results: metrics, tables and figures, made from the evidence of some runs alone."""
+"""Published results: metrics, tables and figures, generated from the evidence of some runs alone."""
 
 import io
 import json
@@ -26,16 +26,19 @@ _COLOURS = 128
 def rebuild(
     results: Path, out: Path | None = None, *, on_made: Callable[[str], object] = lambda _: None
 ) -> None:
-    """Make metrics, tables and figures again from published evidence, there or in another folder.
+    """Regenerate metrics, tables and figures from published evidence, in place or in another folder.
 
-    A folder of such folders is rebuilt one by one, and `on_made` told of each, once all evidence is readable.
+    In a folder of such folders, each is rebuilt in turn, after all evidence was read. `on_made` is called
+    for each.
     """
     target = results if out is None else out
     targets = {results: target} if seed_folders(results) else {}
     if not targets and results.is_dir():
         targets = {place: target / place.name for place in sorted(results.iterdir()) if seed_folders(place)}
     if not targets:
-        raise FolderError(f"expected published results in {results}: a folder that rrise publish made")
+        raise FolderError(
+            f"expected published results in {results}, found none: pass a folder made by rrise publish"
+        )
     for place, made in targets.items():
         if made != place:
             check_target(made)
@@ -47,15 +50,15 @@ def rebuild(
 
 
 def check_target(out: Path) -> None:
-    """Refuse a file, and a folder that holds other things than published results."""
+    """Refuse a file, or a folder that holds anything but published results."""
     if out.exists() and not out.is_dir():
         raise FolderError(f"{out} is a file: choose another --out")
     if out.exists() and not (out / METRICS).is_file() and any(out.iterdir()):
-        raise FolderError(f"{out} holds other things than published results: choose another --out")
+        raise FolderError(f"{out} holds files other than published results: choose another --out")
 
 
 def seed_folders(published: Path) -> list[Path]:
-    """Return the folders in which published results have their evidence, one for each seed."""
+    """Return the folders with the evidence of published results, one per seed."""
     found = sorted(path.parent for path in published.glob(f"*/{EVIDENCE}"))
     return [path for path in found if (path / RECIPE).is_file()]
 
@@ -66,7 +69,7 @@ def evidence_in(published: Path) -> dict[Path, Evidence]:
 
 
 def make_results(found: Mapping[Path, Evidence], target: Path) -> None:
-    """Make everything from the evidence in some folders, one for each seed."""
+    """Generate everything from the evidence in some folders, one per seed."""
     parts, evidence = list(found), list(found.values())
     recipes = [(part / RECIPE).read_text(encoding="utf-8") for part in parts]
     metrics: dict[str, list[Json]] = {}
@@ -92,7 +95,7 @@ def make_results(found: Mapping[Path, Evidence], target: Path) -> None:
 
 
 def _by_protocol(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
-    """Return the evidence by protocol; what calibrated, and was reported on, can also be left out."""
+    """Return the evidence by protocol; calibration inputs that were reported on can also be left out."""
     found = {HELD_OUT: [one.held_out() for one in evidence]}
     if all(one.about["protocol"] == PAPER for one in evidence):
         found[PAPER] = list(evidence)
@@ -100,13 +103,13 @@ def _by_protocol(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
 
 
 def _over_seeds(runs: Sequence[Json]) -> dict[str, Drawing]:
-    """Return the figures that show several runs at once; the others are of the first."""
+    """Return the figures that show several runs at once; all others show the first run."""
     drawings = result_figures(runs)
     return {name: drawing for name, drawing in drawings.items() if name != "certified_accuracy"}
 
 
 def _small_png(drawing: Drawing) -> bytes:
-    """Return a figure as a PNG of few colours, which takes a third of the space."""
+    """Return a figure as a PNG with few colours, a third of the size."""
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(drawing.png())) as picture:
         few = picture.convert("RGB").quantize(
@@ -119,7 +122,7 @@ def _small_png(drawing: Drawing) -> bytes:
 
 
 def _metrics_text(metrics: dict[str, list[Json]]) -> str:
-    """Return the metrics as JSON, a line for each setting."""
+    """Return the metrics as JSON, one line per setting."""
     protocols = [
         f"{json.dumps(name)}: [\n"
         + ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)

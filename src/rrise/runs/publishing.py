@@ -15,30 +15,30 @@ from rrise.runs.steps import RECIPE, recipe_of
 
 
 def publish(runs: Sequence[Path], out: Path) -> list[str]:
-    """Put the evidence of evaluated runs of one dataset into `out`, make everything from it, and say so.
+    """Copy the evidence of evaluated runs of one dataset to `out`, and generate the results from it.
 
-    An earlier publication of the same seeds in `out` is replaced; a folder with other things, or with more
-    seeds, is refused, and so is a run whose recipe has changed since its evaluation.
+    Returns lines for the console. An earlier publication of the same seeds in `out` is replaced. Refused
+    are a folder with other files or more seeds, and a run whose recipe has changed since its evaluation.
     """
     if not runs:
-        raise SettingError("expected at least one run folder to publish")
+        raise SettingError("expected at least one run folder to publish, got none")
     check_target(out)
     found = {run: _evidence_of(run).for_tables() for run in runs}
     if len(found) < len(runs):
-        raise SettingError("expected different run folders to publish: one of them is named twice")
+        raise SettingError("expected different run folders to publish, got one of them twice")
     if len(datasets := sorted({one.about["dataset"] for one in found.values()})) > 1:
-        raise MismatchError(f"the runs are of different datasets ({', '.join(datasets)}): publish each alone")
+        raise MismatchError(f"the runs have different datasets ({', '.join(datasets)}): publish each alone")
     parts = {run: f"seed-{evidence.about['seed']}" for run, evidence in found.items()}
     if lost := sorted({path.name for path in seed_folders(out)} - set(parts.values())):
         raise FolderError(
-            f"{out} has {lost[0]}, which none of the runs has: name its run too, or another --out"
+            f"{out} holds {lost[0]}, but none of the runs does: add its run, or choose another --out"
         )
     with new_folder(out) as folder:
         for run, evidence in found.items():
             part = folder / parts[run]
             if part.exists():
                 seed = evidence.about["seed"]
-                raise MismatchError(f"two of the runs have votes.seed {seed}: publish each in its own --out")
+                raise MismatchError(f"two of the runs have votes.seed {seed}: publish each to its own --out")
             part.mkdir()
             write_evidence(part, evidence)
             shutil.copyfile(run / RECIPE, part / RECIPE)
@@ -51,7 +51,7 @@ def publish(runs: Sequence[Path], out: Path) -> list[str]:
 
 
 def _evidence_of(run: Path) -> Evidence:
-    """Return what a run was evaluated on; refuse one that was not, or with other settings than it has now."""
+    """Return the evidence of a run; refuse one not evaluated, or evaluated with other settings."""
     recipe, folder = recipe_of(run), run / "evaluation" / "evidence"
     if not (folder / EVIDENCE).is_file():
         raise FolderError(f"{run} is not evaluated yet: finish it with rrise run")
@@ -60,7 +60,7 @@ def _evidence_of(run: Path) -> Evidence:
     if (difference := read_recipe(recipe).difference(evaluated)) is not None:
         name, then, now = difference
         raise MismatchError(
-            f"{run} was evaluated with {name} {then!r}, and its {RECIPE} now has {now!r}: "
-            f"call rrise run with the settings that are meant, then publish"
+            f"{run} was evaluated with {name} {then!r}, but its {RECIPE} now has {now!r}: "
+            f"call rrise run with the intended settings, then publish"
         )
     return evidence

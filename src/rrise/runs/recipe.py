@@ -38,7 +38,7 @@ PROFILE = "profile"
 
 @dataclass(frozen=True)
 class Recipe:
-    """The six tables of a recipe, checked: what would fail after an hour of work is refused at once."""
+    """The six tables of a recipe, checked at once: nothing invalid fails after an hour of work."""
 
     data: DataSettings
     base: BaseSettings
@@ -48,7 +48,7 @@ class Recipe:
     evaluation: EvaluationSettings
 
     def __post_init__(self) -> None:
-        """Refuse now what would fail after training and voting."""
+        """Refuse now any setting that would fail after training and voting."""
         for name in TABLES:
             check_settings(getattr(self, name), f"{name}.")
         self._check_levels()
@@ -67,8 +67,8 @@ class Recipe:
     def _check_data(self) -> None:
         if bool(self.data.copies) != bool(self.data.copies_augmentations):
             raise SettingError(
-                f"data.copies and data.copies_augmentations go together: got {self.data.copies} copies and "
-                f"{list(self.data.copies_augmentations)}"
+                f"expected both data.copies and data.copies_augmentations, or neither; got "
+                f"{self.data.copies} copies and {list(self.data.copies_augmentations)}"
             )
 
     def _check_networks(self) -> None:
@@ -83,12 +83,12 @@ class Recipe:
                 f"surrogate.strategy 'all-random', got {surrogate.strategy!r}"
             )
         if surrogate.architecture is None and surrogate.options:
-            raise SettingError("surrogate.options are for a surrogate.architecture of its own: name it")
+            raise SettingError("surrogate.options need surrogate.architecture: set it, or remove the options")
         if surrogate.head is not None and surrogate.strategy != "head":
-            raise SettingError(f"surrogate.head is for the strategy 'head', not for {surrogate.strategy!r}")
+            raise SettingError(f"surrogate.head needs surrogate.strategy 'head', got {surrogate.strategy!r}")
         if self.targets > self.votes.train:
             raise SettingError(
-                f"expected surrogate.votes of at most votes.train = {self.votes.train}, got {self.targets}"
+                f"expected surrogate.votes to be at most votes.train = {self.votes.train}, got {self.targets}"
             )
 
     def _check_evaluation(self) -> None:
@@ -100,7 +100,7 @@ class Recipe:
 
     @property
     def targets(self) -> int:
-        """How many votes of each training input the surrogate is trained on."""
+        """Votes per training input that train the surrogate."""
         return self.surrogate.votes or self.votes.train
 
     def tables(self) -> Tables:
@@ -113,19 +113,19 @@ class Recipe:
         return {f"{name}.{key}": value for name, table in tables for key, value in table.items()}
 
     def difference(self, stored: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-        """Return the first of some settings, as JSON has them, that is another here: name, theirs, ours."""
+        """Return the first setting that differs from those stored as JSON: name, theirs, ours."""
         ours = json.loads(json.dumps(self.settings()))
         differing = (name for name, value in stored.items() if ours.get(name) != value)
         return next(((name, stored[name], ours.get(name)) for name in differing), None)
 
     def to_toml(self) -> str:
-        """Write the recipe as a run's folder keeps it; it can be run again."""
+        """Return the recipe as stored in a run folder; it can be run again."""
         return f"# rrise {__version__}\n\n{write_tables(self.tables())}"
 
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """A recipe as it is written: its name, its text, and what TOML makes of it."""
+    """A recipe file: its name, its text and its parsed TOML."""
 
     name: str
     text: str
@@ -134,7 +134,7 @@ class RecipeFile:
 
     @classmethod
     def find(cls, source: str | Path) -> "RecipeFile":
-        """Read the recipe at a path, or the packaged one of a name."""
+        """Read the recipe at a path, or the packaged recipe of a name."""
         path, packaged = Path(source), packaged_recipes()
         if path.suffix == ".toml" or path.is_file():
             name = path.absolute().parent.name if path.name == "recipe.toml" else path.stem
@@ -158,7 +158,7 @@ class RecipeFile:
         return cls(name, text, tables, profiles)
 
     def recipe(self, profile: str | None = None, changes: Mapping[str, Any] | None = None) -> Recipe:
-        """Return the recipe with what a profile, and then `changes` by full names, set otherwise."""
+        """Return the recipe; a profile overrides its settings, and `changes` by full names override both."""
         tables = {name: copy.deepcopy(self.tables.get(name, {})) for name in TABLES}
         if profile is not None:
             if profile not in self.profiles:
@@ -175,7 +175,7 @@ class RecipeFile:
 def read_recipe(
     source: str | Path, profile: str | None = None, changes: Mapping[str, Any] | None = None
 ) -> Recipe:
-    """Read the recipe at a path or of a packaged name, in a profile and with changes.
+    """Read the recipe at a path or of a packaged name, with a profile and changes.
 
     >>> read_recipe("digits", "quick", {"calibration.failure": 0.1}).calibration.failure
     0.1
@@ -184,7 +184,7 @@ def read_recipe(
 
 
 def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
-    """Read what `--set` says; of two values for a key the later one counts."""
+    """Parse the values of `--set`; the last value of a key counts."""
     return dict(map(parse_change, texts))
 
 

@@ -14,8 +14,8 @@ from rrise.votes.sequence import StoredVotes
 class Reported:
     """The inputs that an evaluation reports on, in the order of the dataset.
 
-    Protocol "held-out" leaves the calibration inputs out, "paper" includes them; the run may have collected
-    the votes of its test inputs either way.
+    Protocol "held-out" excludes the calibration inputs; "paper" includes them. The run may have collected
+    the votes of its test inputs under either protocol.
     """
 
     def __init__(self, run: Run) -> None:
@@ -33,17 +33,17 @@ class Reported:
 
     @property
     def only_test_inputs(self) -> bool:
-        """Whether every input is one of the test split."""
+        """Whether every input is in the test split."""
         return bool((self.rows < self._tests).all())
 
     def pick(self, test: NDArray[Any], calibration: NDArray[Any]) -> NDArray[Any]:
-        """Return the reported ones out of the arrays of both splits."""
+        """Return the entries of the reported inputs from the arrays of both splits."""
         if self.only_test_inputs:
             return test[self.rows]
         return np.concatenate([test, calibration])[self.rows]
 
     def predictions(self, of: dict[str, Predictions]) -> Predictions:
-        """Return a surrogate's predictions of the reported inputs."""
+        """Return a surrogate's predictions for the reported inputs."""
         test, calibration = of["test"], of["calibration"]
         return Predictions(
             self.pick(test.label, calibration.label),
@@ -51,7 +51,7 @@ class Reported:
         )
 
     def votes(self, test: StoredVotes, calibration: StoredVotes) -> StoredVotes:
-        """Return the votes of the reported inputs in order, out of those of both splits."""
+        """Return the votes of the reported inputs in order, from those of both splits."""
         assert test.digests is not None
         assert calibration.digests is not None
         return StoredVotes(
@@ -64,10 +64,10 @@ class Reported:
 
 
 def collect_reported(run: Run, base: nn.Module) -> dict[str, str]:
-    """Collect votes of their own for calibration inputs that are reported on, and name the stores.
+    """Collect separate votes for calibration inputs that are reported on, and return the store names.
 
-    Those that calibrated the surrogate would not do for judging it. Where only test inputs are reported on,
-    theirs do: the stores are those of the test inputs.
+    The votes that calibrated the surrogate must not judge it. If only test inputs are reported on, the
+    stores are those of the test inputs.
     """
     if Reported(run).only_test_inputs:
         return {"votes": "test", "selection": "test-selection"}

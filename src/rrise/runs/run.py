@@ -1,4 +1,4 @@
-"""A run: a recipe, its data, a folder, and what all of its steps share."""
+"""A run: a recipe, its data, its folder, and what all steps share."""
 
 import hashlib
 import tempfile
@@ -36,16 +36,16 @@ from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 
 _HOW = ("compile", "votes")
-"""Settings that say how a step computes, not what: changing them is no reason to do it again.
+"""Settings of how a step computes, not what: changing them does not repeat the step.
 
-Which votes train a surrogate is told by the votes themselves.
+The votes themselves identify which votes train a surrogate.
 """
 
 
 class Run:
-    """A recipe in a folder, on a device. Making one loads the data and refuses what a later step would.
+    """A recipe in a folder, on a device. Creating one loads the data and refuses what a later step would.
 
-    `team` is the processes that train together; None is this one alone.
+    `team` holds the processes that train together; None: this process alone.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Run:
         )
 
     def _check_names(self) -> None:
-        """Refuse now, before anything is loaded, what a later step would not know."""
+        """Refuse unknown names now, before anything is loaded."""
         recipe = self.recipe
         for names in (recipe.base.augmentations, recipe.data.copies_augmentations):
             Augmentation(names)
@@ -84,14 +84,14 @@ class Run:
             weights_checksum(recipe.base.weights)
 
     def plan(self, name: str, n: int) -> VotePlan:
-        """Return what to vote on for one collection."""
+        """Return the plan of one collection of votes."""
         votes = self.recipe.votes
         return VotePlan(Gaussian(votes.sigma), n, votes.seed, name, precision=votes.precision)
 
     def votes(self, split: str, base: nn.Module, n: int, purpose: str = "votes") -> Votes:
-        """Collect the votes of a split, or read them: where more are stored, the first `n`.
+        """Collect the votes of a split, or read the first `n` if at least `n` are stored.
 
-        Those of another device are used where they are all there, and never mixed with others.
+        Complete votes of another device are used as they are. Votes of two devices are never mixed.
         """
         name = split if purpose == "votes" else f"{split}-{purpose}"
         store = self._vote_store(name, split, base, n)
@@ -102,7 +102,7 @@ class Run:
             self._remove_others(store, name)
         stored = store.found().get("n", n)
         if stored > n:
-            self.console.print(f"[dim]votes/{name}: the first {n} of the {stored} that are stored")
+            self.console.print(f"[dim]votes/{name}: the first {n} of {stored} stored votes")
         missing = store.passes_missing()
         if not missing:
             where = "" if there == here else f", collected on {there}"
@@ -110,19 +110,19 @@ class Run:
             return store.collect()
         if there != here:
             raise FolderError(
-                f"the votes in {store.storage} were begun on {there} and are not finished; votes taken on "
-                f"{here} round differently: go on on {there}, or remove that folder (--fresh removes all)"
+                f"the votes in {store.storage} are unfinished and were begun on {there}; {here} rounds "
+                f"differently: resume on {there}, or delete this folder (--fresh deletes all)"
             )
         total = n * len(store.inputs)
         with (
             self.journal.entry(f"votes/{name}", "passes") as count,
             progress_bar(self.console, f"votes of {name}", total, "passes") as advance,
         ):
-            count(missing - total)  # progress begins with what is there
+            count(missing - total)  # progress starts with the stored votes
             return store.collect(on_progress=both(advance, count))
 
     def _vote_store(self, name: str, split: str, base: nn.Module, n: int) -> VoteStore:
-        """Return the store of a collection, for the device on which votes were begun that are there."""
+        """Return the store of a collection, for the device on which stored votes were begun."""
         location = self.folder / "votes" / name
         store = VoteStore(location, base, self.data.inputs(split), self.plan(name, n), part=True)
         with suppress(FolderError):  # a damaged manifest names no device
@@ -132,18 +132,18 @@ class Run:
         return store
 
     def _remove_others(self, store: VoteStore, name: str) -> None:
-        """Remove a collection of other votes, or one whose manifest is damaged."""
+        """Remove a collection of other votes, or one with a damaged manifest."""
         try:
             store.check()
         except RriseError as difference:
-            self.console.print(f"votes/{name}: collecting again, since {difference}", markup=False)
+            self.console.print(f"votes/{name}: collecting again, because {difference}", markup=False)
             remove(self.folder / "votes" / name)
 
     @contextmanager
     def training(self, step: str, epochs: int) -> Iterator[dict[str, Any]]:
-        """Give what a training calls as it goes: a progress bar, and a log for TensorBoard.
+        """Yield the callbacks of a training: a progress bar, and a log for TensorBoard.
 
-        The bar appears when epochs begin, since features may be computed before, with a bar of their own.
+        The bar appears when epochs begin. Features may be computed before that, with their own bar.
         """
         name = step.partition("/")[2] or f"the {step}"
         advance: OnProgress | None = None
@@ -168,21 +168,21 @@ class Run:
             yield {"on_progress": on_progress, "on_epoch": on_epoch}
 
     def made_from(self, *splits: str) -> Json:
-        """Return what a step's manifest says of the inputs it uses."""
+        """Return the inputs of a step for its manifest."""
         return {split: self.data.fingerprint(split) for split in splits}
 
     def settings(self, table: str) -> Json:
-        """Return what a step's manifest says of the settings it uses."""
+        """Return the settings of a step for its manifest."""
         return what_matters(self.recipe.tables()[table])
 
     def step(self, name: str, inputs: Json, make: Callable[[Path], Json]) -> Json:
-        """Do a step unless it is up to date, say which, and return its result."""
+        """Run a step unless it is up to date, print which, and return its result."""
         result, ran = run_step(self.folder / name, {"rrise": __version__, **inputs}, make)
         self.console.print(f"[dim]{name}: {'written' if ran else 'up to date'}")
         return result
 
     def trained(self, name: str, inputs: Json, make: Callable[[Path, Checkpoint], Json]) -> Json:
-        """Do a training step, which goes on where it was killed; say which epoch it kept."""
+        """Run a training step, resuming from its checkpoint; print the selected epoch."""
         checkpoint = Checkpoint(self.folder / "checkpoints" / name.replace("/", "-"), inputs)
         if not self.team.leads:
             return self._follow(self.folder / name, lambda folder: make(folder, checkpoint))
@@ -211,7 +211,7 @@ class Run:
         return result
 
     def _follow(self, folder: Path, make: Callable[[Path], Json]) -> Json:
-        """Take part in the leader's training, if it trains, and wait until its results are written."""
+        """Join the leader's training, if it trains, and wait until its results are written."""
         if self.team.agreed(False):
             with tempfile.TemporaryDirectory() as nowhere:
                 make(Path(nowhere))
@@ -224,17 +224,17 @@ def _of_one_process(store: VoteStore, name: str) -> Votes:
     """Read votes; processes that train together do not collect them."""
     if not store.finished():
         raise SettingError(
-            f"the votes of {name} are not collected yet, which torchrun cannot do: rrise run collects them"
+            f"the votes of {name} are not collected yet: collect them with rrise run, without torchrun"
         )
     return store.collect()
 
 
 def what_matters(settings: Json) -> Json:
-    """Return what a manifest says of settings: those that decide what is computed."""
+    """Return the settings that determine the result, for a manifest."""
     return {"settings": {name: value for name, value in settings.items() if name not in _HOW}}
 
 
 def identity_of(votes: Votes) -> Json:
-    """Return what votes are of, and a checksum of the counts."""
+    """Return the identity of votes, with a checksum of the counts."""
     smoothing = votes.smoothing.to_json() if votes.smoothing else {}
     return {**smoothing, "sha256": hashlib.sha256(np.ascontiguousarray(votes).tobytes()).hexdigest()}

@@ -29,7 +29,7 @@ Protocol = Literal["held-out", "paper"]
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which inputs serve what."""
+    """The dataset and how it is split."""
 
     source: Annotated[str, Setting("The dataset: a name, `FILE.npy`, `npz:FILE` or a folder of images.")]
     validation: Annotated[
@@ -88,7 +88,7 @@ class BaseSettings:
 
     @property
     def training(self) -> TrainingSettings:
-        """What the training loop is told of them."""
+        """The settings of the training loop."""
         return TrainingSettings(
             self.epochs,
             self.learning_rate,
@@ -151,7 +151,7 @@ class SurrogateSettings:
 
     @property
     def training(self) -> SurrogateTraining:
-        """What the training of a surrogate is told of them."""
+        """The settings of the surrogate's training."""
         return SurrogateTraining(
             self.epochs,
             self.learning_rate,
@@ -169,7 +169,7 @@ class SurrogateSettings:
 
     @property
     def network_name(self) -> str:
-        """A name for its architecture and options, where they are others than the base classifier's."""
+        """A name for its architecture and options, if they differ from the base classifier's."""
         if self.architecture is None:
             return ""
         name = self.architecture.replace(":", "-").replace("/", "-")
@@ -193,7 +193,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is compared on the test inputs beside the certifier."""
+    """What is compared with the certifier on the test inputs."""
 
     surrogates: Annotated[
         tuple[str, ...], Setting("More surrogates to train, such as `all-random` or `head@500` (votes).")

@@ -1,4 +1,4 @@
-"""What each step of published runs took, summed over the pieces in which it was done."""
+"""The time of each step of published runs, summed over its pieces."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ _STEP_COLUMNS = ("seed", "step", "pieces", "passes", "epochs", "seconds", "hardw
 
 
 def write_step_times(target: Path, parts: Sequence[Path]) -> None:
-    """Write what each step took, over all the pieces in which it was done, as CSV and Markdown."""
+    """Write the time of each step, summed over its pieces, as CSV and Markdown."""
     rows = [row for part in parts for row in _steps(part)]
     text = io.StringIO()
     writer = csv.DictWriter(text, _STEP_COLUMNS, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""The run folder: steps that are skipped when up to date, and a lock so that one process works in it."""
+"""The run folder: steps are skipped when up to date, and a lock admits one process."""
 
 import fcntl
 import json
@@ -29,14 +29,14 @@ CONTENTS = (
     "journal.jsonl",
     RECIPE,
 )
-"""What a run consists of. The recipe, by which a run folder is known, comes last: it is removed last."""
+"""The files of a run. The recipe, which identifies a run folder, is removed last."""
 
 
 @contextmanager
 def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
-    """Hold a run folder for one process; what is left half done is cleared away, a killed one's at the start.
+    """Lock a run folder for one process, and remove unfinished files, also those of a killed process.
 
-    `fresh` removes the run's own files first. A folder with other things than a run in it is refused.
+    `fresh` removes the run's own files first. A folder that holds other files is refused.
     """
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file: choose another name for the run folder")
@@ -44,13 +44,17 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
         names = (path.name for path in folder.iterdir())
         others = [name for name in names if name != LOCK and not name.startswith(TEMPORARY)]
         if others:
-            raise FolderError(f"{folder} holds other things than a run ({others[0]}): choose another --out")
+            raise FolderError(
+                f"{folder} holds files that are not of a run ({others[0]}): choose another --out"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise FolderError(f"another process is working in {folder}: wait, or choose --out") from None
+            raise FolderError(
+                f"another process is working in {folder}: wait, or choose another --out"
+            ) from None
         _clear(folder)
         for name in CONTENTS if fresh else ():
             remove(folder / name)
@@ -61,10 +65,10 @@ def open_run(folder: Path, *, fresh: bool = False) -> Iterator[None]:
 
 
 def recipe_of(run: Path) -> Path:
-    """Return the recipe of a run folder; any other folder is refused."""
+    """Return the recipe of a run folder; refuse any other folder."""
     recipe = run / RECIPE
     if not recipe.is_file():
-        raise FolderError(f"expected a run folder, as rrise run makes it; {run} has no {RECIPE}")
+        raise FolderError(f"expected a run folder made by rrise run; {run} has no {RECIPE}")
     return recipe
 
 
@@ -79,7 +83,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there, in one step: it loses its name before its content."""
+    """Remove a file or a folder, if it exists, atomically: it is renamed before it is deleted."""
     if path.is_dir():
         doomed = Path(tempfile.mkdtemp(dir=path.parent, prefix=TEMPORARY))
         path.replace(doomed / "it")
@@ -89,12 +93,12 @@ def remove(path: Path) -> None:
 
 
 def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[Json, bool]:
-    """Do a step unless it was done with the same inputs and its files are intact.
+    """Run a step unless it was done with the same inputs and its files are intact.
 
     `make(folder)` writes the step's files and returns its result as JSON. Returns the result, and
     whether the step ran.
     """
-    inputs = json.loads(json.dumps(inputs))  # as the manifest will give them back
+    inputs = json.loads(json.dumps(inputs))  # as the manifest will return them
     done = _finished(folder, inputs)
     if done is not None:
         return done, False

@@ -26,17 +26,17 @@ _VARIANTS: dict[tuple[Strategy, Objective], str] = {
 
 @dataclass(frozen=True)
 class SurrogateChoice:
-    """A way to train a surrogate: which weights, which objective, on how many votes per input."""
+    """A way to train a surrogate: weights, objective and votes per input."""
 
     strategy: Strategy
     objective: Objective
     budget: int
     network: str = ""
-    """The name of a network of its own, instead of the base classifier's architecture."""
+    """The name of its own network, if it does not have the base classifier's architecture."""
 
     @classmethod
     def read(cls, name: str, budget: int, stored: int) -> "SurrogateChoice":
-        """Read a name such as `all-random`, on `budget` votes, or `head@500`, on the first 500 `stored`.
+        """Parse a name: `all-random` uses `budget` votes, `head@500` the first 500 of the `stored` votes.
 
         >>> SurrogateChoice.read("head@500", 10_000, 10_000).variant
         'trainhead_initbase_n500'
@@ -62,6 +62,6 @@ class SurrogateChoice:
 
     @property
     def variant(self) -> str:
-        """The paper's way to write it, such as `trainhead_initbase_n10000`."""
+        """The paper's notation, such as `trainhead_initbase_n10000`."""
         prefix = f"{self.network}_" if self.network else ""
         return f"{prefix}{_VARIANTS[self.strategy, self.objective]}_n{self.budget}"

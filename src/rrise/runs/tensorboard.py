@@ -10,13 +10,13 @@ from rrise.training.loop import OnEpoch
 
 
 def check_tensorboard() -> None:
-    """Say how to get TensorBoard where it is not installed."""
+    """Raise an error with the install command if TensorBoard is missing."""
     _summary_writer()
 
 
 @contextmanager
 def epoch_log(folder: Path | None, step: str) -> Iterator[OnEpoch | None]:
-    """Give what writes the measurements of a step's epochs to a folder; None without a folder."""
+    """Yield a function that writes the measurements of a step's epochs; None without a folder."""
     if folder is None:
         yield None
         return

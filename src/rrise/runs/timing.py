@@ -9,11 +9,11 @@ from rrise.models.evaluating import evaluating
 from rrise.models.inspection import device_of, precision_of
 
 _REPEATS = 20
-"""How often a pass is timed."""
+"""How many times a pass is timed."""
 
 
 def seconds_per_pass(networks: dict[str, nn.Module], inputs: torch.Tensor) -> dict[str, float]:
-    """Measure a forward pass of a batch of inputs, per input: the best of many, taken in turns."""
+    """Return the seconds per input of a forward pass: the best of many, with the networks in turn."""
     best = dict.fromkeys(networks, float("inf"))
     for repeat in range(_REPEATS + 1):
         for name, network in networks.items():

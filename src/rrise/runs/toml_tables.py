@@ -1,4 +1,4 @@
-"""TOML tables into dataclasses and back: what is unknown, missing or of another type gets a sentence."""
+"""TOML tables to dataclasses and back, with clear errors for unknown, missing or mistyped keys."""
 
 import difflib
 import json
@@ -15,7 +15,7 @@ Kind = TypeVar("Kind")
 
 
 def read_toml(file: Traversable) -> tuple[str, Tables]:
-    """Return the text of a recipe, and what TOML makes of it."""
+    """Return the text of a recipe and its parsed tables."""
     try:
         text = file.read_text(encoding="utf-8")
         return text, tomllib.loads(text)
@@ -24,20 +24,20 @@ def read_toml(file: Traversable) -> tuple[str, Tables]:
 
 
 def read_table(kind: type[Kind], table: Mapping[str, Any], name: str) -> Kind:
-    """Make a dataclass of a table whose keys were checked; `name` is the table's, for messages."""
+    """Build a dataclass from a table with checked keys; messages use the table's `name`."""
     known = {part.name: part for part in declared(kind)}
     missing = [f"{name}.{key}" for key, part in known.items() if part.is_required and key not in table]
     if missing:
-        raise SettingError(f"the recipe says nothing of {', '.join(missing)}")
+        raise SettingError(f"the recipe is missing {', '.join(missing)}")
     return kind(**{key: _of_type(value, known[key], f"{name}.{key}") for key, value in table.items()})
 
 
 def check_keys(
     kinds: Mapping[str, type], tables: Mapping[str, Any], prefix: str = "", *, what: str = "a recipe"
 ) -> None:
-    """Refuse tables and keys that the dataclasses do not have, suggesting the nearest one.
+    """Refuse tables and keys that the dataclasses do not have, and suggest the nearest one.
 
-    `what` is the kind of file whose dataclasses they are, and `prefix` where in it the tables are.
+    Messages name the kind of file, `what`, and the place of the tables in it, `prefix`.
     """
     keys = {name: [part.name for part in declared(kind)] for name, kind in kinds.items()}
     for name, table in tables.items():
@@ -54,7 +54,7 @@ def check_keys(
 
 
 def parse_change(text: str) -> tuple[str, Any]:
-    """Read `table.key=value`; the value is TOML, and a bare word is a text.
+    """Parse `table.key=value`; the value is TOML, and a bare word is a string.
 
     >>> parse_change("base.epochs=3"), parse_change("data.protocol=paper")
     (('base.epochs', 3), ('data.protocol', 'paper'))
@@ -82,7 +82,7 @@ def change(tables: Tables, key: str, value: Any) -> None:
 
 
 def write_tables(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write tables as TOML; what is None is left out.
+    """Write tables as TOML, without keys that are None.
 
     >>> print(write_tables({"base": {"epochs": 3, "weights": None, "options": {"classes": 10}}}))
     [base]
@@ -113,7 +113,7 @@ def _is_bare(key: str) -> bool:
 
 
 def _hint(key: str, known: Iterable[str], homes: list[str], within: str = "") -> str:
-    """Return the end of a sentence: the nearest name, where a key of this name is, or all names."""
+    """Return the end of a sentence: the nearest name, the tables that have this key, or all names."""
     names = list(known)
     if near := difflib.get_close_matches(key, names, 1):
         return f": did you mean {within}{near[0]}?"
@@ -123,7 +123,7 @@ def _hint(key: str, known: Iterable[str], homes: list[str], within: str = "") ->
 
 
 def _of_type(value: Any, part: Declared, key: str) -> Any:
-    """Return a value as its field has it; an int will do for a float, but true is no int."""
+    """Return a value in the type of its field; an int is a valid float, but true is not an int."""
     if names := part.names:
         if value in names:
             return value

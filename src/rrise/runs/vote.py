@@ -30,7 +30,7 @@ def collect(
     cluster: Cluster | None = None,
     log: Callable[[str], object] | None = None,
 ) -> Votes:
-    """Collect the votes of a recipe, here or on a cluster; `log` gets JSON lines instead of a bar."""
+    """Collect the votes of a recipe, here or on a cluster; with `log`, write JSON lines instead of a bar."""
     store = _store(recipe, cluster)
     totals = len(store.inputs) * recipe.n, store.inputs.shards
     with _backend(store, cluster, recipe.wishes()) as backend:
@@ -40,7 +40,7 @@ def collect(
 
 
 def estimate_cost(recipe: VoteRecipe) -> tuple[Estimate, VoteStore]:
-    """Measure what a recipe would cost on this machine; nothing is written."""
+    """Estimate the cost of a recipe on this machine; nothing is written."""
     store = _store(recipe, None)
     return estimate(store.base, store.plan, store.inputs, **recipe.wishes()), store
 
@@ -52,7 +52,7 @@ def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
     inputs = ShardedInputs(load_images(recipe.data, recipe.split, root), plan.input_range)
     if cluster is not None:
         if recipe.device is not None:
-            raise SettingError("the device of Ray workers follows from --gpus-per-worker: leave device out")
+            raise SettingError("--gpus-per-worker sets the device of Ray workers: remove device")
         return VoteStore(recipe.out, base, inputs, plan, device=cluster.device)
     return VoteStore(recipe.out, base.to(choose_device(recipe.device)), inputs, plan)
 
@@ -78,7 +78,7 @@ def _plan(recipe: VoteRecipe) -> VotePlan:
 
 
 def _range(value: tuple[float, ...] | str) -> InputRange:
-    """Read a range as recipes and options write it: a pair, `LOW,HIGH`, or `none`."""
+    """Parse a range from a recipe or an option: a pair, `LOW,HIGH`, or `none`."""
     if value == "none":
         return None
     ends: Any = value.split(",") if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The recipe of a vote: which base classifier, which inputs, which noise, where to, and how to compute."""
+"""The recipe of a vote: base classifier, inputs, noise, output, and how to compute."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ TABLE = "votes"
 
 @dataclass(frozen=True)
 class VoteRecipe:
-    """The table `[votes]` of a recipe: everything that determines a collection, and how to compute it."""
+    """The table `[votes]` of a recipe: what determines a collection of votes, and how to compute it."""
 
     base: Annotated[
         str, Setting("The base: a model folder, an architecture, `timm:NAME` or `package.module:name`.")
@@ -55,7 +55,7 @@ class VoteRecipe:
 
     @classmethod
     def read(cls, path: Path | None, **changes: Any) -> "VoteRecipe":
-        """Read the recipe at a path, if there is one; `changes` go before what it says."""
+        """Read the recipe at a path, if given; `changes` override the file."""
         tables = {} if path is None else _tables(path)
         for name, value in changes.items():
             change(tables, f"{TABLE}.{name}", value)
@@ -63,11 +63,13 @@ class VoteRecipe:
         table = tables.get(TABLE, {})
         missing = [part.name for part in declared(cls) if part.is_required and part.name not in table]
         if missing:
-            raise SettingError(f"expected {', '.join(missing)}: in the recipe's [{TABLE}], or as an option")
+            raise SettingError(
+                f"the recipe is missing {', '.join(missing)}: add it to [{TABLE}], or pass an option"
+            )
         return read_table(cls, table, TABLE)
 
     def wishes(self) -> dict[str, Any]:
-        """Return how to compute, as far as the recipe says it."""
+        """Return the settings of the recipe that say how to compute."""
         given = {"batch_size": self.batch_size, "compiled": self.compiled, "freezing": self.freezing}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -75,5 +77,5 @@ class VoteRecipe:
 def _tables(path: Path) -> Tables:
     _, tables = read_toml(path)
     if any(isinstance(tables.get(name), dict) for name in ("data", "base")):
-        raise SettingError(f"{path} is the recipe of a whole run: collect its votes with rrise run {path}")
+        raise SettingError(f"{path} is the recipe of a complete run: collect its votes with rrise run {path}")
     return tables

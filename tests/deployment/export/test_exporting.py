@@ -162,7 +162,7 @@ def test_a_runtime_that_is_missing_is_named(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(runtimes, "version", missing)
-    with pytest.raises(ValueError, match="needs openvino, which is not installed"):
+    with pytest.raises(ValueError, match="openvino is not installed"):
         export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", runtime="openvino")
     assert not (tmp_path / "out").exists()
 
@@ -177,13 +177,19 @@ def of_other(made: Calibrated, **changes: object) -> Votes:
     [
         (lambda m: (m.images[::-1], m.votes), "the votes are of other inputs than those given"),
         (lambda m: (m.images, m.votes[::-1]), "the votes are of other inputs than those given"),
-        (lambda m: (m.images[::-1], np.array(m.votes[::-1])), "not the inputs and votes that the certifier"),
-        (lambda m: (m.images, np.array(m.votes)[:, ::-1]), "not the inputs and votes that the certifier"),
+        (
+            lambda m: (m.images[::-1], np.array(m.votes[::-1])),
+            "expected the inputs and votes that the certifier",
+        ),
+        (
+            lambda m: (m.images, np.array(m.votes)[:, ::-1]),
+            "expected the inputs and votes that the certifier",
+        ),
         (
             lambda m: (m.fresh, np.array(m.votes)[:100]),
-            "calibrated on 200 inputs with 400 votes each, and 100",
+            "200 calibration inputs of the certifier with 400 votes each, got 100",
         ),
-        (lambda m: (m.images, 2 * np.array(m.votes)), "and 200 with 800 are given"),
+        (lambda m: (m.images, 2 * np.array(m.votes)), "got 200 with 800"),
         (lambda m: (m.images, np.array(m.votes)[:, :9]), "expected votes over 10 classes"),
         (lambda m: (m.images[:, 0], m.votes), "expected inputs of shape"),
         (lambda m: (m.images + 1, m.votes), r"expected inputs in \[0, 1\]"),
@@ -206,7 +212,7 @@ def test_too_few_calibration_inputs_for_int8_are_refused_with_what_to_do(tmp_pat
     with pytest.raises(ValueError, match=r"2 calibration inputs are too few for gamma=0\.099"):
         export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", int8=True)
     made = calibrated(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), SHAPE, inputs=100)
-    with pytest.raises(ValueError, match=r"too few to choose int8 ranges .* pass range_inputs"):
+    with pytest.raises(ValueError, match=r"too few: .* choose the int8 ranges, .* pass range_inputs"):
         export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", int8=True)
 
 

@@ -295,9 +295,9 @@ def test_refuses_a_database_of_another_certifier_rate_or_kind(
 ) -> None:
     path = tmp_path / "m.db"
     Monitor(watched, path).close()
-    with pytest.raises(rrise.RriseError, match="database of another monitor: its votes is 100, and here"):
+    with pytest.raises(rrise.RriseError, match=r"database of another monitor: expected votes .*, got 100"):
         Monitor(certifier, path)
-    with pytest.raises(rrise.RriseError, match=r"false_alarm_rate is 0\.01, and here it is 0\.05"):
+    with pytest.raises(rrise.RriseError, match=r"expected false_alarm_rate 0\.05, got 0\.01"):
         Monitor(watched, path, rate=0.05)
     (tmp_path / "text.db").write_text("this is text, and rather a lot of it " * 50)
     with pytest.raises(rrise.RriseError, match="not a readable SQLite database"):
@@ -319,7 +319,7 @@ def test_refuses_another_surrogate_with_the_same_guarantee(
     top[0] = np.nextafter(top[0], 0)
     evidence = dataclasses.replace(watched.evidence, top_probability=top)
     other = dataclasses.replace(watched, evidence=evidence)
-    with pytest.raises(rrise.RriseError, match="its certifier is"):
+    with pytest.raises(rrise.RriseError, match="expected certifier"):
         Monitor(other, tmp_path / "m.db")
 
 

@@ -105,7 +105,7 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
         monitor.observe(inputs, watched.certify(inputs))
         assert monitor.flush(audits=True, timeout=120)
         assert monitor.state().alarm
-        with pytest.raises(rrise.RriseError, match=r"raised an alarm at .* Say from when on .*--since"):
+        with pytest.raises(rrise.RriseError, match=r"raised an alarm at .* Pass --since"):
             recalibrate_folder(folder, database, tmp_path / "new")
         new = recalibrate_folder(folder, database, tmp_path / "new", since="2020-01-01")
     loaded = rrise.load_certifier(tmp_path / "new")
@@ -147,9 +147,13 @@ def test_refuses_what_does_not_belong_together(
 ) -> None:
     found = read_audited(audited)
     for key, value, sentence in (
-        ("base_classifier", "0123456789abcdef", "base classifier .* here, 0123456789ab there"),
-        ("votes", 500, "number of votes 400 here, 500 there"),
-        ("certifier", "feed", "calibrated surrogate .* here, feed there"),
+        (
+            "base_classifier",
+            "0123456789abcdef",
+            "base classifier .* of the certifier, 0123456789ab in the database",
+        ),
+        ("votes", 500, "number of votes 400 of the certifier, 500 in the database"),
+        ("certifier", "feed", "calibrated surrogate .* of the certifier, feed in the database"),
     ):
         other = dataclasses.replace(found, about={**found.about, key: value})
         with pytest.raises(rrise.RriseError, match=sentence):
@@ -189,7 +193,7 @@ def test_repeats_of_a_few_inputs_are_not_many_calibration_inputs(
 def test_queries_that_changed_on_the_way_are_refused(flattering: rrise.Certifier, audited: Path) -> None:
     found = read_audited(audited)
     score = np.concatenate([found.score[:150] - 5, found.score[150:]])
-    with pytest.raises(rrise.RriseError, match="the audited queries changed while they came in"):
+    with pytest.raises(rrise.RriseError, match="the audited queries changed over time"):
         recalibrate(flattering, dataclasses.replace(found, score=score))
 
 
@@ -231,7 +235,7 @@ def test_an_exported_certifier_is_recalibrated_in_its_own_form(
     assert "the exported surrogate runs in onnxruntime" in str(new.guarantee)
     assert "queries audited from" in (tmp_path / "new" / "README.md").read_text()
     assert "with the calibration before" in (tmp_path / "new" / "README.md").read_text()
-    with pytest.raises(rrise.RriseError, match="of the very form that it watched, exported or not"):
+    with pytest.raises(rrise.RriseError, match="in the form that the monitor watched, exported or not"):
         recalibrate_folder(tmp_path / "torch", database, tmp_path / "other", since="2020-01-01")
     assert not (tmp_path / "other").exists()
 
@@ -269,7 +273,7 @@ def test_a_recalibrated_certifier_is_not_exported_with_the_inputs_of_its_run(
     arguments = ["export", str(run / "certifier"), "--out", str(tmp_path / "exported")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code != 0
-    assert "these are not the inputs and votes that the certifier was calibrated on" in str(
+    assert "expected the inputs and votes that the certifier was calibrated on" in str(
         result.exception or result.output
     )
     assert not (tmp_path / "exported").exists()

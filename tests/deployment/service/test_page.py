@@ -189,7 +189,7 @@ def test_what_is_wrong_with_a_file_is_said(opened: Any) -> None:
         (
             "large.png",
             png(np.zeros((1, 9, 9))),
-            "Expected an image of 8 x 8 pixels, got 9 x 9: nothing is resized",
+            "Expected an image of 8 x 8 pixels, got 9 x 9: images are not resized",
         ),
         ("broken.jpg", b"nonsense", "The image cannot be read"),
         ("notes.txt", b"hello", "Expected a file of kind .png"),

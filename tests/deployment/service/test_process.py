@@ -141,10 +141,10 @@ def test_either_signal_leaves_one_whole_database(folder: Path, tmp_path: Path, h
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"on_alarm": "abstain"}, "--on-alarm does nothing without --monitor"),
-        ({"audit": 0.2}, "--audit does nothing without --monitor"),
-        ({"keep_inputs": True}, "--keep-inputs does nothing without --monitor"),
-        ({"weights": "x"}, "--weights does nothing without --base"),
+        ({"on_alarm": "abstain"}, "--on-alarm has no effect without --monitor"),
+        ({"audit": 0.2}, "--audit has no effect without --monitor"),
+        ({"keep_inputs": True}, "--keep-inputs has no effect without --monitor"),
+        ({"weights": "x"}, "--weights has no effect without --base"),
         ({"port": 80800}, "cannot listen on 127.0.0.1, port 80800"),
     ],
 )

@@ -1,8 +1,8 @@
 """The calibrated bound and radius as a table, for runtimes that have no normal quantile.
 
-Bound and radius never fall as the top probability grows. A table of knots with the bound and radius at each
-knot therefore gives, by the last knot that is not above a top probability, numbers that are never above the
-exact ones. Looking them up takes comparisons and no arithmetic, so this holds in every runtime and precision.
+Bound and radius never decrease as the top probability grows. The table holds the bound and radius at each
+knot. The last knot not above a top probability gives a bound and radius that are never above the exact ones.
+The look-up only compares and does no arithmetic, so this holds in every runtime and precision.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from rrise.votes.noise import Noise
 Single = NDArray[np.float32]
 
 RADIUS_STEP = 2e-5
-"""How far a radius may lie below the exact one; for `sigma` above 1, as a share of `sigma`."""
+"""How far a radius may be below the exact one; for `sigma` above 1, as a share of `sigma`."""
 BOUND_STEP = 1e-4
-"""How far a bound up to 1/2 may lie below the exact one."""
+"""How far a bound up to 1/2 may be below the exact one."""
 MARGIN = 1e-9
 """Subtracted from every number: more than the rounding errors of SciPy's quantiles."""
 _PAST_THE_END = 2.0
@@ -39,12 +39,12 @@ class BoundTable:
 
     @classmethod
     def of(cls, calibration: Calibration, noise: Noise) -> "BoundTable":
-        """Make the table of a calibration under a noise.
+        """Build the table of a calibration for a noise.
 
-        Guarantee: for a top probability `q` in float32, `look_up` gives a bound of at most
-        `calibration.lower_bound(q)` and a radius of at most that of this exact bound. Neither is further
-        below than a step, `RADIUS_STEP * max(1, sigma)` for radii and `BOUND_STEP` for bounds, plus `MARGIN`
-        and the rounding to float32.
+        Guarantee: for a top probability `q` in float32, the bound of `look_up` is at most
+        `calibration.lower_bound(q)`, and its radius is at most that of this exact bound. Each is below the
+        exact value by at most a step, plus `MARGIN` and the rounding to float32. The step is
+        `RADIUS_STEP * max(1, sigma)` for radii and `BOUND_STEP` for bounds.
         """
         highest = float(calibration.lower_bound(1.0))
         knots = _smallest_with(calibration, _wanted_bounds(highest, noise))
@@ -61,14 +61,14 @@ class BoundTable:
         )
 
     def look_up(self, top_probability: Single) -> tuple[Single, Single]:
-        """Return bound and radius of each top probability, as the exported graph does; NaN gives 0 and 0."""
+        """Return bound and radius of each top probability, as the exported graph does; both 0 for NaN."""
         ordered = np.where(np.isnan(top_probability), -1, top_probability)
         place = np.maximum(np.searchsorted(self.knots.ravel(), ordered, side="right") - 1, 0)
         return self.lower_bound[place], self.radius[place]
 
 
 def _wanted_bounds(highest: float, noise: Noise) -> NDArray[np.float64]:
-    """Return the bounds to have knots at: steps of the bound up to 1/2, of the radius above it."""
+    """Return the bounds of the knots: in steps of the bound up to 1/2, of the radius above."""
     low = np.arange(BOUND_STEP, min(highest, 0.5), BOUND_STEP)
     if highest <= 0.5:
         return np.append(low, highest) if highest > 0 else low

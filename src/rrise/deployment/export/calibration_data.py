@@ -1,4 +1,4 @@
-"""The calibration inputs and votes of a certifier: out of its run, or from where the user keeps them."""
+"""The calibration inputs and votes of a certifier: from its run, or from the user's files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,9 @@ from rrise.votes.reading import read_votes
 
 @dataclass(frozen=True, eq=False)
 class CalibrationData:
-    """What an export needs beside the certifier.
+    """What an export needs in addition to the certifier.
 
-    `range_inputs` are training inputs to choose int8 ranges on; None where there are none.
+    `range_inputs` are training inputs that choose the int8 ranges; None if there are none.
     """
 
     images: Any
@@ -41,19 +41,21 @@ def calibration_data(
 ) -> CalibrationData:
     """Return the data that the certifier in a folder was calibrated on.
 
-    A certifier in the folder of a run finds them there; any other needs `inputs`, a `.npy` file or a folder
-    of images, and `votes`, a folder of `rrise vote`.
+    For a certifier in a run folder, the run holds them. Any other needs `inputs` (a `.npy` file or a folder
+    of images) and `votes` (a folder of `rrise vote`).
     """
     n = certifier.calibration.n
     if inputs is not None and votes is not None:
         return CalibrationData(load_images(str(inputs), "calibration")[:], read_votes(votes, n), None)
     run = folder.resolve().parent
     if inputs is not None or votes is not None:
-        raise SettingError("expected both --inputs and --votes, or neither for a certifier in a run folder")
+        raise SettingError(
+            "expected both --inputs and --votes, or neither if the certifier is in a run folder"
+        )
     if not (run / RECIPE).is_file() or not (run / "votes" / "calibration").is_dir():
         raise SettingError(
-            f"{folder} does not lie in the folder of a run, which would hold its calibration inputs and "
-            f"votes: pass --inputs FILE and --votes FOLDER"
+            f"{folder} is not in a run folder, so its calibration inputs and votes are unknown: pass "
+            f"--inputs FILE and --votes FOLDER"
         )
     data = RunData(read_recipe(run / RECIPE).data, data_root)
     training = data.values("train")

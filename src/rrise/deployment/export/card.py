@@ -10,14 +10,14 @@ from rrise.statistics import format_down, format_up, level_text
 
 
 def card(export: Export, more: Json) -> str:
-    """Return the card in Markdown: what it answers, what it promises, what exporting cost, how to use it."""
+    """Return the card in Markdown: answers, promise, cost of the export, and usage."""
     calibration, guarantee, form = export.calibration, export.guarantee, export.form
     shape = " x ".join(["batch", *map(str, export.input_shape)])
     words, runtime = guarantee.words, runtime_by_name(form.runtime)
     return f"""# RRISE certifier, exported for {form.runtime} as {form.numbers}
 
-`certifier.onnx` takes inputs and answers, in one forward pass, which class they belong to and how far each
-may move (L2) before the smoothed classifier changes its mind; or abstains.
+`certifier.onnx` returns a class and a certified L2 radius for each input, in one forward pass. Within that
+radius, the smoothed classifier does not change its answer. Otherwise the certifier abstains.
 
 ## What is promised
 
@@ -36,13 +36,13 @@ Not promised:
 | name | type | |
 |---|---|---|
 | `images` | float32 [{shape}] | values: {describe_range(export.smoothing.input_range)} |
-| `label` | int64 [batch] | the class, also where it abstained |
-| `radius` | float32 [batch] | rounded down; 0 where it abstained |
+| `label` | int64 [batch] | the class, even if it abstained |
+| `radius` | float32 [batch] | rounded down; 0 if it abstained |
 | `lower_bound` | float32 [batch] | on the smoothed probability of the class, rounded down |
 | `issued` | bool [batch] | whether a radius is certified |
 | `probabilities` | float32 [batch x {len(export.class_names)}] | the surrogate's own, before calibration |
 
-Classes: {", ".join(export.class_names)}. An input with NaN or a value out of range is not issued a radius.
+Classes: {", ".join(export.class_names)}. An input with NaN or a value out of range gets no radius.
 
 ## Calibration, in this form
 
@@ -68,15 +68,15 @@ images = np.zeros(({", ".join(["1", *map(str, export.input_shape)])}), np.float3
 {runtime.usage}
 ```
 
-`rrise.load_deployed(folder)` checks the folder and the runtime before it answers. Without
-it, run `probe.npz` through the graph and compare: an offset holds for the runtime it was fitted to.
+`rrise.load_deployed(folder)` checks the folder and the runtime first. Without it, run `probe.npz` through
+the graph and compare: an offset is valid only in the runtime it was fitted to.
 
 Guarantee `{guarantee.id}`, made with rrise {__version__}.
 """
 
 
 def cost_sentence(cost: Json) -> str:
-    """Say what calibrating in the exported form, or again, cost in radius."""
+    """Say how calibrating in the exported form, or again, changed the radii."""
     former = "torch" if "torch" in cost else "former"
     words = {"torch": "in torch", "former": "with the calibration before"}[former]
     before, now = cost[former], cost["exported"]

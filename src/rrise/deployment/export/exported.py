@@ -1,4 +1,4 @@
-"""An exported certifier: the ONNX graph in its runtime, and everything that was calibrated for it."""
+"""An exported certifier: the ONNX graph in its runtime, with its calibration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from rrise.statistics import Calibration, CalibrationEvidence
 from rrise.votes.smoothing import Smoothing
 
 _TOLERANCE = {"fp32": (1e-4, 1e-3), "int8": (1e-3, 0.05)}
-"""How far the probabilities of the probe, and their logarithms, may be from those at export."""
+"""How far the probe's probabilities, and their logarithms, may differ from those at export."""
 _SMALLEST = 1e-30
 _GROUPS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What an export consists of, beside the graph.
+    """The parts of an export except the graph.
 
-    `ranges` says how many inputs chose the ranges of int8, and which; it is None for fp32. `source` says what
-    the calibration inputs are, where they are not simply held-out data.
+    `ranges` says how many inputs chose the int8 ranges, and which; None for fp32. `source` names the
+    calibration inputs if they are not simply held-out data.
     """
 
     form: Form
@@ -45,7 +45,7 @@ class Export:
 
     @property
     def identity(self) -> str:
-        """A checksum of what the graph was made and calibrated for; the graph carries it."""
+        """A checksum of what the graph was made and calibrated for, stored in the graph."""
         return sha256_of_json(
             {
                 "form": self.form.name,
@@ -72,10 +72,10 @@ class Export:
 
 @dataclass(frozen=True, eq=False)
 class ExportProbe:
-    """Inputs that are nobody's, and what the exported certifier answered to them when it was exported.
+    """Synthetic inputs, and the answers of the exported certifier to them at export.
 
-    Averages over parts of the calibration inputs, and noise of the same range: they tell whether a runtime
-    computes what was calibrated.
+    They are averages over parts of the calibration inputs, and noise of the same range. They show whether a
+    runtime computes what was calibrated.
     """
 
     inputs: NDArray[np.float32]
@@ -113,7 +113,7 @@ class ExportedCertifier:
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
-            batch_size: inputs to a forward pass.
+            batch_size: inputs per forward pass.
 
         Returns:
             One certificate per input. The certifier abstains where the surrogate returns NaN.
@@ -125,11 +125,11 @@ class ExportedCertifier:
         return self._answers(batch.numpy(), batch_size)
 
     def __call__(self, inputs: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
-        """Certify inputs: the same as `certify`."""
+        """Certify inputs, as `certify` does."""
         return self.certify(inputs, batch_size=batch_size)
 
     def _answers(self, inputs: NDArray[np.float32], batch_size: int = BATCH_SIZE) -> Certificates:
-        """Return what the graph answers, whatever the inputs are."""
+        """Return the answers of the graph for any inputs."""
         if len(inputs) == 0:
             none = np.zeros(0)
             shares = np.zeros((0, len(self.class_names)), dtype=np.float32)
@@ -149,16 +149,16 @@ class ExportedCertifier:
     def check(self, probe: ExportProbe, where: object) -> None:
         """Refuse a graph or runtime that does not compute here what was calibrated.
 
-        Looked at are the probe's probabilities, up to rounding, then labels, bounds and radii, which must
-        follow from these exactly, and an input of NaN, which must not be issued a radius.
+        There are three checks. The probe's probabilities must agree up to rounding. Labels, bounds and radii
+        must follow from them exactly. An input of NaN must get no radius.
         """
         expected, answers = probe.expected["probabilities"], self._answers(probe.inputs)
         found = answers.probabilities
         assert found is not None
         if not _close(found, expected, *_TOLERANCE[self.export.form.numbers]):
             raise FolderError(
-                f"the surrogate in {where} does not compute here, in {self.runtime} "
-                f"{self.export.form.version}, what it was calibrated with: export it again on this machine"
+                f"in {self.runtime} {self.export.form.version}, the surrogate in {where} does not compute "
+                f"here what it was calibrated with: export it again on this machine"
             )
         table = BoundTable.of(self.export.calibration, self.export.smoothing.noise)
         bound, radius = table.look_up(found.max(axis=1))
@@ -169,14 +169,16 @@ class ExportedCertifier:
             and np.array_equal(answers.issued, bound > 0.5)
         )
         if not follows:
-            raise FolderError(f"the graph in {where} does not hold the calibration that the folder names")
+            raise FolderError(
+                f"the graph in {where} does not hold the calibration of its folder: export it again"
+            )
         nothing = self._answers(np.full_like(probe.inputs[:1], np.nan))
         if nothing.issued.any() or nothing.radius.any():
-            raise FolderError(f"{self.runtime} issues radii for inputs of NaN here: {where} is refused")
+            raise FolderError(f"{self.runtime} issues radii for inputs of NaN here: {where} cannot be used")
 
 
 def _close(found: NDArray[Any], expected: NDArray[Any], absolute: float, of_logarithms: float) -> bool:
-    """Tell whether probabilities are those expected; near 1, where radii grow, their logarithms tell more."""
+    """Tell whether probabilities are as expected; near 1, where radii grow, logarithms are more sensitive."""
     if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=absolute):
         return False
     here, there = (np.log(np.maximum(values, _SMALLEST)) for values in (found, expected))

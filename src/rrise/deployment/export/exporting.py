@@ -1,8 +1,7 @@
 """Export: a certifier in another runtime, calibrated again in that form.
 
-The guarantee concerns the numbers that the deployed surrogate returns. Another runtime, and all the more
-another precision, is another surrogate, so its offset is fitted anew, to what it answers for the calibration
-inputs.
+The guarantee concerns the numbers that the deployed surrogate returns. In another runtime or precision, it
+is another surrogate. Its offset is therefore fitted again, to its answers for the calibration inputs.
 """
 
 from dataclasses import dataclass
@@ -27,14 +26,14 @@ from rrise.statistics import refit_calibration
 from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 
 RANGE_INPUTS = 128
-"""How many inputs choose the ranges of int8."""
+"""How many inputs choose the int8 ranges."""
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 _SPLIT_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """Calibration inputs in their order, and how often each class was voted for."""
+    """Calibration inputs in order, with the vote counts of each class."""
 
     inputs: NDArray[np.float32]
     counts: NDArray[np.int64]
@@ -55,28 +54,27 @@ def export_certifier(
     range_inputs: Any = None,
     allow_seen: bool = False,
 ) -> ExportedCertifier:
-    """Write a certifier as an ONNX graph with its calibration inside, fitted anew in that form.
+    """Write a certifier as an ONNX graph with its calibration inside, fitted again in that form.
 
     Guarantee: that of `calibrate`, for the exported certifier in its runtime.
 
     Args:
-        certifier: what `calibrate` or `load_certifier` returned.
+        certifier: a certifier from `calibrate` or `load_certifier`.
         images: the certifier's calibration inputs, in their order.
         votes: their votes.
         folder: where to write the export.
         int8: quantise the surrogate to 8-bit numbers.
-        runtime: which runtime to calibrate for: `onnxruntime` or `openvino`.
-        range_inputs: inputs to choose the ranges of int8 on, which must not be calibration inputs. Without
-            them, `RANGE_INPUTS` of the calibration inputs, picked at random, choose the ranges and have no
-            part in fitting the offset.
-        allow_seen: accept range inputs that equal calibration inputs, because equal inputs do occur naturally
-            in this data.
+        runtime: the runtime to calibrate for: `onnxruntime` or `openvino`.
+        range_inputs: inputs that choose the int8 ranges; they must not be calibration inputs. Default:
+            `RANGE_INPUTS` random calibration inputs, which then have no part in fitting the offset.
+        allow_seen: accept range inputs that equal calibration inputs, if equal inputs occur naturally in
+            this data.
 
     Returns:
         The exported certifier, loaded.
 
     Raises:
-        MismatchError: inputs or votes are not those that the certifier was calibrated on.
+        MismatchError: the certifier was calibrated on other inputs or votes.
         SettingError: the runtime is not installed, or the surrogate cannot be exported.
 
     Example:
@@ -112,7 +110,7 @@ def export_certifier(
 
 
 def folder_beside(certifier: Path, *, int8: bool = False, runtime: str = ONNX_RUNTIME.name) -> Path:
-    """Return where an export goes by itself, such as `certifier-onnxruntime-int8`."""
+    """Return the default folder of an export, such as `certifier-onnxruntime-int8`."""
     return certifier.with_name(f"{certifier.resolve().name}-{_form(int8, runtime).name}")
 
 
@@ -124,11 +122,11 @@ def _check_installed(form: Form) -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise SettingError(f"exporting needs {', '.join(missing)}: pip install 'rrise[onnx]'")
-    form.version  # noqa: B018  a sentence where the runtime is missing
+    form.version  # noqa: B018  raises if the runtime is missing
 
 
 def _held_out(certifier: SurrogateCertifier, images: Any, votes: Any) -> _Held:
-    """Return calibration inputs and votes, refusing any but those the certifier was calibrated on."""
+    """Return calibration inputs and votes; refuse any but those of the certifier's calibration."""
     smoothing, evidence = certifier.smoothing, certifier.evidence
     inputs = as_inputs(images, shape=certifier.input_shape, input_range=smoothing.input_range)
     counts, n = check_votes(votes, len(inputs), len(certifier.class_names))
@@ -137,17 +135,16 @@ def _held_out(certifier: SurrogateCertifier, images: Any, votes: Any) -> _Held:
         smoothing.check_same(votes.smoothing, "the certifier", "the votes")
     if (n, len(inputs)) != (certifier.calibration.n, certifier.calibration.size):
         raise MismatchError(
-            f"the certifier was calibrated on {certifier.calibration.size} inputs with "
-            f"{certifier.calibration.n} votes each, and {len(inputs)} with {n} are given"
+            f"expected the {certifier.calibration.size} calibration inputs of the certifier with "
+            f"{certifier.calibration.n} votes each, got {len(inputs)} with {n}"
         )
     label, top = top_prediction(certifier.network, inputs, BATCH_SIZE)
     same = np.isclose(top, evidence.top_probability, rtol=0, atol=1e-4)
     same &= votes_for(counts, label) == evidence.agreeing
     if not same.all():
         raise MismatchError(
-            f"these are not the inputs and votes that the certifier was calibrated on, or in another order: "
-            f"they differ in {int((~same).sum())} of {len(inputs)} places, first at input "
-            f"{int(np.argmin(same))}"
+            f"expected the inputs and votes that the certifier was calibrated on, in the same order: "
+            f"{int((~same).sum())} of {len(inputs)} differ, first input {int(np.argmin(same))}"
         )
     return _Held(inputs.numpy(), counts, n)
 
@@ -161,14 +158,14 @@ def _sample(inputs: NDArray[np.float32]) -> Any:
 def _choose_ranges(
     certifier: SurrogateCertifier, held: _Held, range_inputs: Any, allow_seen: bool
 ) -> tuple[NDArray[np.float32], _Held, Json]:
-    """Return the inputs that choose the ranges, the calibration inputs that fit the offset, and words."""
+    """Return the inputs for the ranges, the calibration inputs for the offset, and a description."""
     if range_inputs is None:
         order = np.random.default_rng(_SPLIT_SEED).permutation(len(held.inputs))
         ranges, rest = order[:RANGE_INPUTS], np.sort(order[RANGE_INPUTS:])
         if len(rest) == 0:
             raise SettingError(
-                f"{len(order)} calibration inputs are too few to choose int8 ranges on {RANGE_INPUTS} of "
-                f"them and fit the offset on the others: pass range_inputs"
+                f"{len(order)} calibration inputs are too few: {RANGE_INPUTS} of them choose the int8 "
+                f"ranges, and the others fit the offset; pass range_inputs"
             )
         words = {"inputs": len(ranges), "from": "of the certifier's calibration inputs"}
         return held.inputs[ranges], held[rest], words
@@ -179,16 +176,16 @@ def _choose_ranges(
         name="range inputs",
     )
     if len(chosen) == 0:
-        raise InputError("expected inputs to choose the int8 ranges on, got none")
+        raise InputError("expected range_inputs for the int8 ranges, got none")
     import torch
 
     calibration = set(input_digests(torch.from_numpy(held.inputs)))
     common = sum(digest in calibration for digest in input_digests(chosen))
     if common and not allow_seen:
         raise MismatchError(
-            f"{common} of {len(chosen)} range inputs are calibration inputs: the offset must be fitted on "
-            f"inputs that had no part in making the surrogate (allow_seen=True if equal inputs occur "
-            f"naturally in this data)"
+            f"{common} of {len(chosen)} range inputs are calibration inputs: the offset needs inputs that "
+            f"had no part in making the surrogate (pass allow_seen=True if equal inputs occur naturally in "
+            f"this data)"
         )
     return chosen.numpy(), held, {"inputs": len(chosen), "from": "inputs apart from the calibration inputs"}
 
@@ -200,10 +197,10 @@ def _calibrated(
     probabilities: NDArray[np.float32],
     ranges: Json | None,
 ) -> Export:
-    """Fit the offset to what the exported surrogate answers for the calibration inputs."""
+    """Fit the offset to the exported surrogate's answers for the calibration inputs."""
     if np.isnan(probabilities).any():
         raise InputError(
-            f"the surrogate returns NaN for calibration inputs in {form.name}: it cannot be used"
+            f"in {form.name}, the surrogate returns NaN for calibration inputs: it cannot be exported"
         )
     top = np.minimum(probabilities.max(axis=1).astype(np.float64), 1.0)
     agreeing = votes_for(held.counts, probabilities.argmax(axis=1))
@@ -226,7 +223,7 @@ def _calibrated(
 def _check_final(
     export: Export, probabilities: NDArray[np.float32], answers: dict[str, NDArray[Any]]
 ) -> None:
-    """Refuse to ship a graph that computes other numbers than those the offset was fitted to."""
+    """Refuse a graph that does not compute the numbers that the offset was fitted to."""
     exact = export.calibration.lower_bound(export.evidence.top_probability)
     radius = export.smoothing.noise.radius(exact)
     if not (
@@ -236,13 +233,13 @@ def _check_final(
         and (answers["radius"] <= radius).all()
     ):
         raise MismatchError(
-            f"the graph does not compute in {export.form.name} the numbers that its offset was fitted to: "
-            f"nothing is exported"
+            f"in {export.form.name}, the graph does not compute the numbers that its offset was fitted to: "
+            f"nothing was exported"
         )
 
 
 def _cost(torch: Certificates, answers: dict[str, NDArray[Any]]) -> Json:
-    """Return what calibrating in the exported form changed, over the calibration inputs of the export."""
+    """Return radii and issued shares before and after, on the calibration inputs of the export."""
     lost = torch.radius - answers["radius"]
     return {
         "calibration_inputs": len(torch),

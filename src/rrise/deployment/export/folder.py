@@ -1,9 +1,9 @@
-"""The folder of an exported certifier: what a service, or any program with the runtime, needs.
+"""The folder of an exported certifier, for a service or any program with the runtime.
 
 certifier.onnx         from images to certificates; float32 in, the calibration inside
 certifier.json         every number and word, and the SHA-256 of every other file and of itself
-calibration.parquet    per calibration input, in the exported form: what the offset was computed from
-probe.npz              inputs, and what the graph answered to them at export
+calibration.parquet    per calibration input, in the exported form: the data of the offset
+probe.npz              inputs, and the graph's answers to them at export
 README.md              the card
 """
 
@@ -55,9 +55,9 @@ CARD = "README.md"
 
 
 def save_exported(folder: Path, export: Export, content: bytes, probe: ExportProbe, more: Json) -> None:
-    """Write the folder in one step: on any error nothing is left, or the former one stays.
+    """Write the folder atomically: on an error, an existing folder stays and no new one appears.
 
-    `more` is what else its manifest says: `opset` and `cost`.
+    `more` holds further entries of the manifest: `opset` and `cost`.
     """
     check_free(folder)
     with new_folder(folder) as new:
@@ -69,17 +69,20 @@ def save_exported(folder: Path, export: Export, content: bytes, probe: ExportPro
 
 
 def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertifier:
-    """Open an exported certifier in its runtime, and check that it is whole and computes what it did.
+    """Open an exported certifier in its runtime, and check that it is complete and consistent.
 
-    Checked are every file against its checksum, the offset and the guarantee against the evidence, the graph
-    against the form and the calibration that the folder names, and the answers to the probe.
+    The checks compare every file with its checksum, the offset and the guarantee with the evidence, the
+    graph with the form and the calibration in the manifest, and the answers to the probe with those at
+    export.
     """
     manifest = _checked_manifest(folder)
     try:
         export = _export_from(manifest, folder)
         check_calibration(export.calibration, export.evidence, folder)
         if Guarantee.from_json(manifest["guarantee"], export.smoothing) != export.guarantee:
-            raise FolderError(f"{folder} contradicts itself: its guarantee is not that of its calibration")
+            raise FolderError(
+                f"{folder} contradicts itself: its guarantee does not follow from its calibration"
+            )
         probe = _load_probe(folder / PROBE)
     except RriseError:
         raise
@@ -92,19 +95,18 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
     content = (folder / MODEL).read_bytes()
     if export.identity.encode() not in content:
         raise FolderError(
-            f"{folder / MODEL} was calibrated in another form, or with other numbers, than "
-            f"{folder / MANIFEST} says ({export.form.name}): an offset holds for the graph and "
-            f"the runtime it was fitted to"
+            f"{folder / MODEL} was not calibrated in the form ({export.form.name}) or with the numbers in "
+            f"{folder / MANIFEST}: an offset is valid only for the graph and the runtime it was fitted to"
         )
     if probe.inputs.shape[1:] != export.input_shape:
-        raise FolderError(f"{folder} contradicts itself: its probe has not the shape of its inputs")
+        raise FolderError(f"{folder} contradicts itself: its probe does not match the shape of its inputs")
     exported = ExportedCertifier(export, open_model(export.form, content, threads=threads), probe.inputs)
     exported.check(probe, folder)
     return exported
 
 
 def read_cost(folder: Path) -> Json:
-    """Return what calibrating in the exported form cost, as its manifest says."""
+    """Return the cost of calibrating in the exported form, from the manifest."""
     cost: Json = _checked_manifest(folder)["cost"]
     return cost
 
@@ -117,12 +119,12 @@ def load_graph(folder: Path) -> Any:
 
 
 def is_exported(folder: Path) -> bool:
-    """Tell whether a folder says that it is an exported certifier."""
+    """Tell whether the manifest of a folder names an exported certifier."""
     return (folder / MANIFEST).is_file() and read_json(folder / MANIFEST).get("kind") == KIND
 
 
 def check_free(folder: Path) -> None:
-    """Refuse to write where something else is than an exported certifier."""
+    """Refuse to overwrite anything but an exported certifier."""
     if not folder.exists():
         return
     if folder.is_dir():
@@ -130,7 +132,7 @@ def check_free(folder: Path) -> None:
         if not names or (names <= {MODEL, MANIFEST, EVIDENCE, PROBE, CARD} and is_exported(folder)):
             return
     raise FolderError(
-        f"{folder} exists and is not an exported certifier, or holds other files too: choose another name"
+        f"{folder} exists and is not an exported certifier, or also holds other files: choose another name"
     )
 
 
@@ -159,7 +161,7 @@ def _export_from(manifest: Json, folder: Path) -> Export:
     smoothing = Smoothing.from_json(manifest["smoothing"])
     facts = Guarantee.from_json(manifest["guarantee"], smoothing).calibration
     if facts is None:
-        raise FolderError(f"{folder / MANIFEST} has a guarantee that names no calibration")
+        raise FolderError(f"{folder / MANIFEST} is damaged or edited: its guarantee names no calibration")
     return Export(
         form=Form(str(manifest["form"]["runtime"]), str(manifest["form"]["numbers"])),
         input_shape=tuple(int(size) for size in manifest["input_shape"]),
@@ -176,8 +178,8 @@ def _export_from(manifest: Json, folder: Path) -> Export:
 def _checked_manifest(folder: Path) -> Json:
     if (found := read_json(folder / MANIFEST).get("format")) != FORMAT:
         raise FolderError(
-            f"{folder / MANIFEST} has format {found!r}, and this version of rrise ({__version__}) reads "
-            f"format {FORMAT}"
+            f"expected format {FORMAT} in {folder / MANIFEST}, got {found!r}: this version of rrise "
+            f"({__version__}) cannot read it"
         )
     manifest = read_signed_json(folder / MANIFEST)
     files = manifest.get("files")
@@ -199,5 +201,5 @@ def _load_probe(path: Path) -> ExportProbe:
         with np.load(path, allow_pickle=False) as arrays:
             content = {name: arrays[name] for name in arrays.files}
     except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise FolderError(f"{path} is not a readable .npz file ({error}): it is damaged") from None
+        raise FolderError(f"{path} is damaged: it is not a readable .npz file ({error})") from None
     return ExportProbe(content.pop("inputs"), content)

@@ -1,11 +1,11 @@
-"""The certifier as an ONNX graph: the surrogate, and after it everything up to the certificate.
+"""The certifier as an ONNX graph: the surrogate, followed by all steps up to the certificate.
 
     images float32 [batch, *input_shape]
       -> label int64, radius float32, lower_bound float32, issued bool  [batch]
          probabilities float32 [batch, K]
 
-No radius is issued for an input with NaN or a value outside the input range, nor where a logit is not finite.
-Not every runtime carries NaN through a network, so the input itself is looked at.
+No radius is issued if the input has NaN or a value outside the input range, or if a logit is not finite.
+The graph checks the input itself, because not every runtime propagates NaN through a network.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ PROBABILITIES = "probabilities"
 IDENTITY = "rrise.identity"
 OUTPUTS = (LABEL, RADIUS, LOWER_BOUND, ISSUED, PROBABILITIES)
 _PREFIX = "rrise."
-"""What the names of our own nodes and numbers begin with."""
+"""Prefix of the names of our own nodes and numbers."""
 _LARGEST_FILE = 1_900_000_000
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -44,7 +44,9 @@ def surrogate_graph(network: nn.Module, sample: torch.Tensor) -> Any:
     wrapped = _FromSingle(network).eval()
     size = sum(tensor.nbytes for tensor in network.state_dict().values())
     if size > _LARGEST_FILE:
-        raise SettingError(f"an ONNX file holds at most 2 GB, and the surrogate takes {size:,} bytes")
+        raise SettingError(
+            f"expected a surrogate of at most 2 GB, the limit of an ONNX file; got {size:,} bytes"
+        )
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _quiet("torch.onnx"):
             warnings.simplefilter("ignore")
@@ -59,7 +61,7 @@ def surrogate_graph(network: nn.Module, sample: torch.Tensor) -> Any:
             )
     except ImportError:
         raise
-    except Exception as error:  # the exporter raises many kinds, none of them documented
+    except Exception as error:  # the exporter raises many kinds, all undocumented
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SettingError(f"the surrogate cannot be written as an ONNX graph: {reason}") from error
     assert exported is not None
@@ -69,10 +71,10 @@ def surrogate_graph(network: nn.Module, sample: torch.Tensor) -> Any:
 def with_certificates(
     surrogate: Any, input_range: InputRange, table: BoundTable | None = None, identity: str = ""
 ) -> Any:
-    """Return a surrogate's model with everything up to the certificate after its logits.
+    """Return a surrogate's model, extended from its logits to the certificate.
 
-    Without a table it ends at the probabilities, which is what the calibration needs. `identity` names, in
-    the model's metadata, what it was calibrated for.
+    Without a table, the model ends at the probabilities, as calibration needs. `identity`, in the model's
+    metadata, names what it was calibrated for.
     """
     model = onnx.ModelProto()
     model.CopyFrom(surrogate)
@@ -110,7 +112,7 @@ def with_certificates(
 
 
 def without_certificates(model: Any) -> Any:
-    """Return the surrogate's model that `with_certificates` has put a certificate after."""
+    """Return the surrogate's model without the extension of `with_certificates`."""
     surrogate = onnx.ModelProto()
     surrogate.CopyFrom(model)
     graph = surrogate.graph
@@ -132,7 +134,7 @@ def opset_of(model: Any) -> int:
 
 
 class _FromSingle(nn.Module):
-    """A network that takes float32 inputs, whatever it computes in."""
+    """A network that takes float32 inputs, whatever its own number type."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -145,14 +147,14 @@ class _FromSingle(nn.Module):
 
 
 class _Nodes:
-    """Adds nodes and their numbers to a graph, each under a name of its own."""
+    """Adds nodes and their numbers to a graph, each with a unique name."""
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
         self._count = 0
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        """Add a node with one output, and return the name of that."""
+        """Add a node with one output, and return the name of the output."""
         output = name or self._name(operator)
         node = helper.make_node(operator, list(inputs), [output], name=f"{_PREFIX}{output}", **attributes)
         self._graph.node.append(node)
@@ -178,7 +180,7 @@ class _Nodes:
 
 
 def _all_within(part: _Nodes, values: str, low: np.floating[Any], high: np.floating[Any], *axes: int) -> str:
-    """Add what tells, for each input, that all of its values are numbers from low to high; NaN is none."""
+    """Add a test, per input, that all of its values are from low to high; NaN fails it."""
     inside = part.add(
         "And",
         part.add("GreaterOrEqual", values, part.array(np.asarray(low))),
@@ -191,7 +193,7 @@ def _all_within(part: _Nodes, values: str, low: np.floating[Any], high: np.float
 
 
 def _look_up(part: _Nodes, top: str, table: BoundTable) -> None:
-    """Add the look-up of `BoundTable`: the row by its first knot, then the column, by counting knots."""
+    """Add the look-up of `BoundTable`: find the row by its first knot, then the column, by counting knots."""
     column = part.add("Unsqueeze", top, part.whole(1))
     row = _last_not_above(part, column, part.array(table.knots[:, 0][None]))
     knots = part.add("Gather", part.array(table.knots), row, axis=0)
@@ -206,14 +208,14 @@ def _look_up(part: _Nodes, top: str, table: BoundTable) -> None:
 
 
 def _last_not_above(part: _Nodes, column: str, knots: str) -> str:
-    """Add the place of the last knot that is not above each value; the first where none is, as for NaN."""
+    """Add the index of the last knot not above each value; 0 if there is none, as for NaN."""
     reached = part.add("Cast", part.add("GreaterOrEqual", column, knots), to=TensorProto.INT64)
     count = part.add("ReduceSum", reached, part.whole(1), keepdims=0)
     return part.add("Max", part.add("Sub", count, part.array(np.array(1))), part.array(np.array(0)))
 
 
 def _without_traces(model: Any) -> Any:
-    """Remove what the exporter notes about the Python code that the model came from."""
+    """Remove the exporter's notes on the Python code of the model."""
     for item in (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info):
         item.ClearField("metadata_props")
         item.ClearField("doc_string")
@@ -228,7 +230,7 @@ def _quiet(name: str) -> Any:
     logger = logging.getLogger(name)
     before = logger.disabled, logger.level
     logger.disabled = True
-    logger.setLevel(logging.CRITICAL)  # of those below it too
+    logger.setLevel(logging.CRITICAL)  # also for its children
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
 """Static quantisation of a surrogate to int8, by ONNX Runtime's quantiser.
 
-Ranges of activations are chosen on inputs that then have no part in fitting the offset: a surrogate whose
-ranges depend on some of its calibration inputs treats these differently from new ones, and their scores
-would not be exchangeable any more.
+The inputs that choose the activation ranges have no part in fitting the offset. A surrogate whose ranges
+depend on some calibration inputs treats these differently from new inputs. Their scores would no longer be
+exchangeable.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ _BATCH = 16
 def quantised(surrogate: Any, inputs: NDArray[np.float32]) -> Any:
     """Return a surrogate's ONNX model with convolutions, linear layers and sums in int8.
 
-    `inputs` choose the ranges. Weights take 7 bits, so that processors without VNNI, whose 16-bit sums
-    would overflow, compute the same numbers as those with it.
+    `inputs` choose the ranges. Weights take 7 bits: with 8, the 16-bit sums of processors without VNNI would
+    overflow. All processors thus compute the same numbers.
     """
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
@@ -47,7 +47,7 @@ def quantised(surrogate: Any, inputs: NDArray[np.float32]) -> Any:
 
 
 class _Batches:
-    """The inputs as the quantiser asks for them."""
+    """The inputs in the form that the quantiser reads."""
 
     def __init__(self, inputs: NDArray[np.float32]) -> None:
         self._left = iter([inputs[start : start + _BATCH] for start in range(0, len(inputs), _BATCH)])
@@ -60,7 +60,7 @@ class _Batches:
 
 @contextlib.contextmanager
 def _without_advice() -> Iterator[None]:
-    """Keep the quantiser from logging advice about models in general."""
+    """Suppress the quantiser's general advice in the log."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

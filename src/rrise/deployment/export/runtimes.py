@@ -1,7 +1,7 @@
-"""The runtimes that an exported certifier runs in, all on the CPU.
+"""The runtimes of exported certifiers, all on the CPU.
 
-A runtime owns its name, what to install, how a model is opened and how a card says to use it. Another one is
-one `register_runtime(Runtime(...))`; the command line, cards and folders read it from here.
+A runtime defines its name, what to install, how to open a model, and the usage text of cards. To add one,
+call `register_runtime(Runtime(...))`; the command line, cards and folders read it from here.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _BATCH = 256
 
 
 class Runner(Protocol):
-    """A model in a runtime; several threads may use it at once."""
+    """A model in a runtime; it is thread-safe."""
 
     def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
@@ -30,14 +30,14 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Runtime:
-    """What computes an exported certifier.
+    """The software that runs an exported certifier.
 
     Attributes:
-        name: what files and the command line call it; also the name of its package.
-        label: what pages call it.
+        name: its name in files and on the command line; also the name of its package.
+        label: its name on pages.
         extra: the extra of this package that installs it.
-        open: opens an ONNX model, on at most so many cores.
-        usage: Python lines that take `images` to `answers` without this package.
+        open: opens an ONNX model, on at most the given number of cores.
+        usage: Python lines that compute `answers` from `images` without this package.
     """
 
     name: str
@@ -51,7 +51,7 @@ RUNTIMES: dict[str, Runtime] = {}
 
 
 def register_runtime(runtime: Runtime) -> Runtime:
-    """Make a runtime known by its name, which must be new."""
+    """Register a runtime under its name, which must be new."""
     if runtime.name in RUNTIMES:
         raise SettingError(f"a runtime named {runtime.name!r} is registered already: choose another name")
     RUNTIMES[runtime.name] = runtime
@@ -59,7 +59,7 @@ def register_runtime(runtime: Runtime) -> Runtime:
 
 
 def runtime_by_name(name: str) -> Runtime:
-    """Look a runtime up."""
+    """Return a registered runtime."""
     if name not in RUNTIMES:
         known = ", ".join(RUNTIMES)
         raise SettingError(f"expected a runtime out of {known}; got {name!r}{did_you_mean(name, RUNTIMES)}")
@@ -68,7 +68,7 @@ def runtime_by_name(name: str) -> Runtime:
 
 @dataclass(frozen=True)
 class Form:
-    """What computes an exported surrogate: which runtime, in which numbers (`fp32` or `int8`)."""
+    """The form of an exported surrogate: its runtime and its numbers (`fp32` or `int8`)."""
 
     runtime: str
     numbers: str
@@ -80,23 +80,21 @@ class Form:
 
     @property
     def version(self) -> str:
-        """Which version of the runtime is here."""
+        """The installed version of the runtime."""
         try:
             return version(self.runtime)
         except PackageNotFoundError:
             extra = runtime_by_name(self.runtime).extra
-            raise SettingError(
-                f"this needs {self.runtime}, which is not installed: pip install 'rrise[{extra}]'"
-            ) from None
+            raise SettingError(f"{self.runtime} is not installed: pip install 'rrise[{extra}]'") from None
 
 
 def open_model(form: Form, content: bytes, *, threads: int | None = None) -> Runner:
     """Open an ONNX model in the runtime of a form; `threads` limits the cores it uses."""
     runtime = runtime_by_name(form.runtime)
-    form.version  # noqa: B018  a sentence where the runtime is missing
+    form.version  # noqa: B018  raises if the runtime is missing
     try:
         return runtime.open(content, threads)
-    except Exception as error:  # runtimes raise kinds of their own
+    except Exception as error:  # runtimes raise their own kinds
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FolderError(f"{form.runtime} cannot open the exported certifier: {reason}") from error
 
@@ -104,7 +102,7 @@ def open_model(form: Form, content: bytes, *, threads: int | None = None) -> Run
 def run_in_batches(
     runner: Runner, inputs: "NDArray[np.float32]", batch_size: int = _BATCH
 ) -> "dict[str, NDArray[Any]]":
-    """Return the outputs of many inputs, at least one, by name."""
+    """Return the outputs of one or more inputs, by name."""
     import numpy as np
 
     if len(inputs) <= batch_size:
@@ -132,7 +130,7 @@ class _OnnxRuntime:
 
 
 class _OpenVino:
-    """A compiled model of OpenVINO, kept to float32: by itself it may choose bfloat16."""
+    """A compiled model of OpenVINO, restricted to float32: by default it may choose bfloat16."""
 
     def __init__(self, content: bytes, threads: int | None) -> None:
         import openvino

@@ -1,4 +1,4 @@
-"""An audit: the votes of one query, and what they say about its certificate."""
+"""An audit: the votes of one query, and their verdict on its certificate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class Verdict:
     Attributes:
         score: the calibration score, computed as for the calibration inputs.
         upper_bound: Clopper–Pearson upper bound at `beta` on the smoothed probability of the label.
-        violation: whether a radius was issued on a lower bound above `upper_bound`: except with probability
-            `beta` over the noise, that lower bound is then wrong.
+        violation: whether a radius was issued with a lower bound above `upper_bound`. That lower bound is
+            then wrong, except with probability `beta` over the noise.
     """
 
     score: float
@@ -48,11 +48,11 @@ def verdict(
 
 
 class Auditor:
-    """Draws the votes of one query after the other, as many as a calibration input has.
+    """Draws the votes of one query after another, as many as a calibration input has.
 
-    The base classifier is put into evaluation mode for good: other threads may use it at the same time. The
-    noise of an audit is a function of the seed, the audit's number and the input: fresh for each, and the
-    same if an audit is done again after the process was killed.
+    The base classifier stays in evaluation mode, because other threads may use it at the same time. The
+    noise of an audit is a function of the seed, the audit's number and the input. It is fresh for each
+    audit, and the same if an audit is repeated after a crash.
     """
 
     def __init__(self, base: nn.Module, certifier: CalibratedCertifier, seed: int) -> None:
@@ -67,7 +67,7 @@ class Auditor:
         check_fingerprint(self._engine.smoothing.base, smoothing)
 
     def audit(self, audit: Audit, go_on: Callable[[], bool] = lambda: True) -> AuditOutcome | None:
-        """Return what the votes of a query say; None if `go_on` said to stop before all were drawn."""
+        """Return the outcome of an audit; None if `go_on` returned False before all votes were drawn."""
         agreeing = self._agreeing(audit, go_on)
         if agreeing is None:
             return None

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from rrise.deployment.monitor.auditing import Auditor
 
 MOST_PENDING = 200_000
-"""Queries that may wait to be seen by the label-free test."""
+"""The most queries that may wait for the label-free test."""
 PAUSE = 0.1
-"""Seconds between two commits, in which what comes in is collected."""
+"""Seconds between two commits; observations in between are collected."""
 RETRY = 1.0
-"""Seconds until the database is tried again."""
+"""Seconds before another attempt to write to the database."""
 
 _log = logging.getLogger("rrise.monitor")
 
 
 @dataclass(eq=False)
 class _Work:
-    """What the next transaction holds."""
+    """The content of the next transaction."""
 
     tops: list[NDArray[np.float32]] = field(default_factory=list)
     begun: list[Audit] = field(default_factory=list)
@@ -55,21 +55,37 @@ class _Work:
 
 
 class Monitor:
-    """Is told of every answer and tests, for as long as it runs, whether the guarantee's assumption holds.
+    """Observes every answer, and tests continuously whether the guarantee's assumption holds.
 
-    Two tests compare queries with the calibration inputs: a label-free one on the surrogate's top probability
-    of every query, and, where there is a `base` classifier, one on the calibration score of audited
-    queries. Each query is audited with probability `fraction`, whatever it is: a thread of low priority
-    draws as many votes of it as each calibration input has. At most `max_waiting` queries wait for that; more
-    are dropped and counted.
+    Two tests compare queries with the calibration inputs. The label-free test uses the surrogate's top
+    probability of every query. The other, which needs `base`, uses the calibration score of audited queries.
+    Each query is audited with probability `fraction`, whatever it is: a low-priority thread draws as many
+    votes of it as each calibration input has.
 
-    Guarantee: while queries and calibration inputs are exchangeable, an alarm is *ever* raised with
-    probability at most `rate`; each test has half of it. An alarm stays.
+    Guarantee: while queries and calibration inputs are exchangeable, the probability of *ever* raising an
+    alarm is at most `rate`; each test has half of it. An alarm stays.
 
-    `observe` only hands over. One thread bets and writes to the `database`, everything that belongs together
-    in one transaction, and `state` shows what was committed. Errors are logged and counted, and reach nobody.
-    Inputs of audited queries are on disk only if `keep_inputs`; only then are audits that were waiting when
-    the process ended done after a restart. `policy` is for the service to read.
+    `observe` only queues. One thread bets and writes to the `database`, with related changes in one
+    transaction; `state` shows what was committed. Errors are logged and counted, never raised.
+
+    Args:
+        certifier: the certifier to watch.
+        database: the SQLite file of this monitor; created if it does not exist.
+        base: the base classifier, for audits.
+        fraction: the probability of auditing a query.
+        rate: the allowed probability of ever raising a false alarm.
+        policy: what the service does after an alarm: `warn`, `abstain` or `monte-carlo`.
+        keep_inputs: store the inputs of audited queries. Only then do waiting audits survive a restart.
+        max_waiting: the most queries that wait for an audit; more are dropped and counted.
+
+    Raises:
+        FolderError: the database cannot be opened, or another process has it open.
+        MismatchError: the database or `base` belongs to another certifier.
+        SettingError: a setting is invalid, or `monte-carlo` lacks a base classifier.
+
+    Example:
+        with rrise.Monitor(certifier, "monitor.sqlite", base=base) as monitor:
+            app = rrise.create_app(certifier, base=base, monitor=monitor)
     """
 
     def __init__(
@@ -110,18 +126,18 @@ class Monitor:
             self._threads.append(self._thread(self._audit, "rrise-audits"))
 
     def observe(self, inputs: NDArray[np.float32], certificates: Certificates) -> None:
-        """Take note of inputs `[n, ...]` and their certificates; returns at once and never fails."""
+        """Record inputs `[n, ...]` and their certificates; returns at once and never fails."""
         try:
             self._hand_over(inputs, certificates, time.time())
-        except Exception as error:  # whatever it is, requests must be answered
+        except Exception as error:  # requests must be answered in any case
             self._failed("could not take note of a batch", error)
 
     def state(self) -> MonitorState:
-        """Return what was committed last; it never changes afterwards."""
+        """Return the last committed state, an immutable snapshot."""
         return self._state
 
     def flush(self, *, audits: bool = False, timeout: float = 60.0) -> bool:
-        """Wait until all that was observed is committed, and with `audits` until none waits for votes."""
+        """Wait until all observations are committed; with `audits`, also until no audit waits for votes."""
 
         def settled() -> bool:
             return not (self._work or self._busy or (audits and self._auditor and self._held))
@@ -131,7 +147,7 @@ class Monitor:
             return self._condition.wait_for(settled, timeout)
 
     def close(self) -> None:
-        """Commit what was observed and end; an audit that is under way is given up."""
+        """Commit all observations and stop; an audit in progress is abandoned."""
         with self._condition:
             if self._ending:
                 return
@@ -158,7 +174,7 @@ class Monitor:
         self.close()
 
     def _hand_over(self, inputs: NDArray[np.float32], certificates: Certificates, now: float) -> None:
-        """Add a batch to the next transaction: all of it, or on an error nothing."""
+        """Add a batch to the next transaction: all of it, or nothing on an error."""
         tops = _probabilities(certificates).max(axis=1)
         sound = np.isfinite(tops) & (tops >= 0) & (tops <= 1)
         with self._condition:
@@ -182,14 +198,14 @@ class Monitor:
             self._condition.notify_all()
 
     def _picked(self, among: NDArray[np.bool_]) -> list[int]:
-        """Return the queries of a batch to audit: each with the same probability, whatever it is."""
+        """Return the queries of a batch to audit, each chosen with the same probability."""
         if self._auditor is None:
             return []
         rows: list[int] = np.flatnonzero(among & (self._random.random(len(among)) < self._fraction)).tolist()
         return rows
 
     def _write(self) -> None:
-        """Commit what comes in, until the monitor is closed and nothing is left."""
+        """Commit observations until the monitor is closed and nothing is left."""
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._work or self._closing)
@@ -206,14 +222,14 @@ class Monitor:
             self._hurry.clear()
 
     def _settled(self, work: _Work) -> bool:
-        """Bet on and store some work; False if the database did not take it and it should be tried again."""
+        """Bet on and store some work; False if the database failed and a retry makes sense."""
         try:
             self._commit(work)
-        except sqlite3.OperationalError as error:  # a full disk, say; observe drops what is too much
+        except sqlite3.OperationalError as error:  # such as a full disk; observe drops excess work
             self._failed("could not write to its database", error)
             self._state = self._snapshot()
             return False
-        except Exception as error:  # trying again would not help
+        except Exception as error:  # a retry would not help
             self._failed("gave up some observations", error)
             with self._condition:
                 self._held -= len(work.begun)
@@ -254,7 +270,7 @@ class Monitor:
                 _log.warning("audit %d proves the bound of an issued certificate wrong", outcome.number)
 
     def _audit(self) -> None:
-        """Draw the votes of one query after the other, in the background."""
+        """Draw the votes of one query after another, in the background."""
         step_back(AUDITING)
         while (audit := self._to_audit.get()) is not None and self._auditor is not None:
             outcome = None
@@ -300,10 +316,10 @@ class Monitor:
 
 
 def check_settings(fraction: float, policy: str, max_waiting: int, has_base: bool) -> None:
-    """Refuse settings of a monitor that cannot work."""
+    """Refuse invalid settings of a monitor."""
     MonitorSettings(fraction=fraction, policy=policy, max_waiting=max_waiting)
     if policy == MONTE_CARLO and not has_base:
-        raise SettingError("the policy monte-carlo needs the base classifier: give it, or choose abstain")
+        raise SettingError("the policy monte-carlo needs the base classifier: pass it, or choose abstain")
 
 
 def _probabilities(certificates: Certificates) -> NDArray[np.float32]:

@@ -25,15 +25,16 @@ from rrise.statistics.martingales import ConformalMartingale
 CHANGING = 0.01
 """Probability of refusing queries that are exchangeable among themselves."""
 _REFERENCE = 1 / 3
-"""The share of the audited queries, the first of them, that the others are compared with."""
+"""The share of audited queries, from the start, that the others are compared with."""
 
 
 @dataclass(frozen=True, eq=False)
 class AuditedQueries:
-    """Queries whose votes a monitor has drawn, in the order in which they came.
+    """Queries whose votes a monitor has drawn, in order of arrival.
 
-    `about` says of which certifier, `top_probability` is the surrogate's, `agreeing` counts the votes for its
-    class, and `distinct` the inputs that differ. `alarm` is when the monitor raised one, None if never.
+    `about` identifies the certifier. `top_probability` is the surrogate's, and `agreeing` counts the votes
+    for its class. `distinct` counts the different inputs. `alarm` is the time of the alarm, None if there
+    was none.
     """
 
     about: Json
@@ -46,7 +47,7 @@ class AuditedQueries:
 
 
 def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
-    """Read the audits of queries that came at a time or later; the monitor may be running."""
+    """Read the audits of queries from a time on; the monitor may be running."""
     path = Path(database)
     if not path.is_file():
         raise FolderError(f"expected the database of a monitor at {path}, but there is none")
@@ -72,11 +73,11 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
 
 
 def recalibrate(certifier: SurrogateCertifier, audited: AuditedQueries) -> SurrogateCertifier:
-    """Calibrate a certifier's surrogate again, on audited queries, at the levels it had.
+    """Recalibrate a certifier's surrogate on audited queries, at the same levels.
 
-    Guarantee: as before, but for inputs exchangeable with the audited queries. These were picked at random
-    among all queries; the promise is void for later queries that are of another kind again, and if which
-    queries are taken, or how many, was chosen by looking at their scores.
+    Guarantee: as before, but for inputs exchangeable with the audited queries. These are a random sample of
+    all queries. The promise is void for later queries of yet another kind. It is also void if the queries,
+    or their number, were chosen by looking at their scores.
     """
     calibration, evidence, source = _fitted(certifier, audited)
     guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source=source)
@@ -84,7 +85,7 @@ def recalibrate(certifier: SurrogateCertifier, audited: AuditedQueries) -> Surro
 
 
 def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> ExportedCertifier:
-    """Write an exported certifier with the same surrogate in its graph, calibrated as `recalibrate` does.
+    """Write an exported certifier with the same surrogate, recalibrated as `recalibrate` does.
 
     The queries were audited in the exported form, so the guarantee is about that form.
     """
@@ -117,10 +118,10 @@ def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> Ex
 def recalibrate_folder(
     certifier: str | Path, database: str | Path, out: str | Path, since: str | None = None
 ) -> SurrogateCertifier | ExportedCertifier:
-    """Write the certifier folder `out`: that of `certifier`, calibrated on what a monitor has audited.
+    """Recalibrate the folder `certifier` on the queries that a monitor has audited, and write `out`.
 
-    Either may be an exported one. `since` is a time such as `2026-11-15` or `2026-11-15T08:00`, in UTC where
-    it names no zone; after an alarm it must be given.
+    The certifier may be exported; `out` then is too. `since` is a time such as `2026-11-15` or
+    `2026-11-15T08:00`, in UTC unless it names a zone. It is required after an alarm.
     """
     from rrise.certifiers.folder import load_certifier
     from rrise.deployment.export.folder import is_exported
@@ -128,8 +129,8 @@ def recalibrate_folder(
     audited = read_audited(database, 0.0 if since is None else _seconds(since))
     if since is None and audited.alarm is not None:
         raise SettingError(
-            f"the monitor raised an alarm at {_moment(audited.alarm)}: queries before and after the change "
-            f"do not belong together. Say from when on to take them (--since), by what you know of the change"
+            f"the monitor raised an alarm at {_moment(audited.alarm)}: do not mix queries from before and "
+            f"after the change. Pass --since with the time from which to use queries"
         )
     if is_exported(Path(certifier)):
         return recalibrate_exported(Path(certifier), audited, Path(out))
@@ -141,7 +142,7 @@ def recalibrate_folder(
 def _fitted(
     certifier: SurrogateCertifier | ExportedCertifier, audited: AuditedQueries
 ) -> tuple[Calibration, CalibrationEvidence, str]:
-    """Fit the calibration, and say what its inputs are; refuse queries that cannot carry the promise."""
+    """Fit the calibration and describe its inputs; refuse queries that cannot support the promise."""
     _check_belongs(certifier, audited.about)
     former = certifier.calibration
     needed = smallest_calibration_size(former.gamma)
@@ -158,13 +159,13 @@ def _fitted(
 
 
 def _check_alike(audited: AuditedQueries) -> None:
-    """Refuse queries whose scores changed while they came in: later ones would not be like them all."""
+    """Refuse queries whose scores changed over time: later queries would not resemble all of them."""
     first = max(1, round(_REFERENCE * len(audited.score)))
     end, _ = ConformalMartingale.start(audited.score[:first], "real", seed=0).bet(audited.score[first:])
     if end.largest >= math.log(1 / CHANGING):
         raise InputError(
-            "the audited queries changed while they came in, so that later ones are not like all of them: "
-            "take them from a later time on (--since)"
+            "the audited queries changed over time, so later queries may not resemble all of them: use "
+            "queries from a later time on (--since)"
         )
 
 
@@ -177,9 +178,9 @@ def _check_belongs(certifier: SurrogateCertifier | ExportedCertifier, about: Jso
     ):
         if mine != theirs:
             raise MismatchError(
-                f"the certifier and the monitor's database do not belong together: {what} "
-                f"{str(mine)[:12]} here, {str(theirs)[:12]} there; a monitor's audits are of the very form "
-                f"that it watched, exported or not"
+                f"the certifier and the monitor's database do not belong together: {what} {str(mine)[:12]} "
+                f"of the certifier, {str(theirs)[:12]} in the database; pass the certifier in the form that "
+                f"the monitor watched, exported or not"
             )
 
 

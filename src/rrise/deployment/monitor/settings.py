@@ -1,4 +1,4 @@
-"""What a monitor tests at which rate, how much it audits, and what an alarm changes."""
+"""Settings of a monitor: false-alarm rate, audits, and the policy after an alarm."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from rrise.settings import Setting, check_settings
 
 WARN, ABSTAIN, MONTE_CARLO = POLICIES = ("warn", "abstain", "monte-carlo")
-"""Policies after an alarm: certify all the same and say so, abstain, or certify by Monte Carlo."""
+"""Policies after an alarm: certify with a warning, abstain, or certify by Monte Carlo."""
 
 
 @dataclass(frozen=True)

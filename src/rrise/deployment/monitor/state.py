@@ -1,4 +1,4 @@
-"""What a monitor knows: its two tests with their history, and the snapshot it shows."""
+"""The state of a monitor: its two tests with their history, and its public snapshot."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from rrise.statistics.martingales import ConformalMartingale
 
 Point = tuple[int, float, float]
-"""After how many scores, when (seconds since 1970), and the largest log-capital since the point before."""
+"""Number of scores, time (seconds since 1970), and the largest log-capital since the previous point."""
 
 MOST_POINTS = 400
 
@@ -17,8 +17,8 @@ MOST_POINTS = 400
 class History:
     """The course of a log-capital in at most `MOST_POINTS` points, each the largest of its stretch.
 
-    A capital that was ever above a line is therefore drawn above it. When there are too many points, two
-    become one, and stretches twice as long.
+    A capital that was ever above a line is therefore drawn above it. If there are too many points, pairs are
+    merged, and stretches become twice as long.
     """
 
     stride: int = 1
@@ -42,21 +42,21 @@ def _joined(first: Point, second: Point) -> Point:
 
 @dataclass(frozen=True, eq=False)
 class ExchangeabilityTest:
-    """A martingale that raises an alarm at a false-alarm rate; what it found stays found.
+    """A martingale that raises an alarm at a false-alarm rate; an alarm is permanent.
 
-    Guarantee: while scores and calibration scores are exchangeable, it ever raises an alarm with
-    probability at most `rate`.
+    Guarantee: while scores and calibration scores are exchangeable, the probability that it ever raises an
+    alarm is at most `rate`.
     """
 
     martingale: ConformalMartingale
     rate: float
     alarm_time: float | None = None
     alarm_after: int | None = None
-    """After how many scores the alarm came."""
+    """The number of scores at the alarm."""
     history: History = field(default_factory=History)
 
     def after(self, scores: ArrayLike, time: float) -> "ExchangeabilityTest":
-        """Return the test after more scores, which came at this time."""
+        """Return the test after further scores that arrived at this time."""
         martingale, path = self.martingale.bet(scores)
         if len(path) == 0:
             return self
@@ -114,23 +114,23 @@ class TestState:
 
 @dataclass(frozen=True)
 class MonitorState:
-    """What a monitor had committed to its database when it was asked.
+    """What a monitor has committed to its database.
 
     Attributes:
         alarm: whether either test has raised an alarm.
-        alarm_time: when the first of them did.
-        policy: what the service does on alarm: `warn`, `abstain` or `monte-carlo`.
-        queries: queries that the label-free test has seen.
-        audited: audits that are done, which the audited test has seen.
+        alarm_time: the time of the first alarm.
+        policy: what the service does after an alarm: `warn`, `abstain` or `monte-carlo`.
+        queries: queries seen by the label-free test.
+        audited: completed audits, seen by the audited test.
         waiting: queries that wait for their votes.
-        dropped: queries that were picked for an audit while too many waited.
-        lost: audits that were waiting when the process ended, and whose inputs were not kept.
+        dropped: queries chosen for an audit while too many waited.
+        lost: audits that waited when the process ended, without stored inputs.
         failed: audits that ended in an error.
-        missed: queries that the label-free test did not see, because they came too fast or were broken.
+        missed: queries not seen by the label-free test, because they came too fast or were broken.
         violations: audits whose votes prove the bound of an issued certificate wrong.
-        errors: errors since the process began; they are in the log.
+        errors: errors since the process started; they are in the log.
         label_free: the test on the surrogate's top probability.
-        audits: the test on the calibration score, None where there is no base classifier.
+        audits: the test on the calibration score; None without a base classifier.
     """
 
     alarm: bool

@@ -1,14 +1,14 @@
-"""The monitor's database: one SQLite file that a killed process leaves whole.
+"""The monitor's database: one SQLite file that stays consistent if the process is killed.
 
-    about        for which certifier, at which false-alarm rate; the seed of noise and ties
+    about        certifier and false-alarm rate; the seed of noise and ties
     tests        the state of both martingales, bit for bit
     counters     what was dropped or missed
-    audits       a row for each query picked: waiting, done, failed or lost; a checksum of its input, and the
-                 input itself only if asked for
+    audits       one row per chosen query: waiting, done, failed or lost; a checksum of its input, and the
+                 input itself only on request
 
-What belongs together is written in one transaction: the row of an audit with the martingale that has bet on
-it, and the rows of new audits with the martingale that has seen their queries. After `kill -9` the file holds
-all transactions that were committed, and nothing of the others; it is in WAL mode, and each commit is synced.
+Related changes are written in one transaction: the row of an audit with the martingale that has bet on it,
+and the rows of new audits with the martingale that has seen their queries. After `kill -9`, the file holds
+all committed transactions and nothing of the others. It is in WAL mode, and each commit is synced.
 """
 
 import fcntl
@@ -52,7 +52,7 @@ CREATE INDEX audits_by_status ON audits (status);
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """A query picked for an audit, with the certificate it got."""
+    """A query chosen for an audit, with its certificate."""
 
     number: int
     time: float
@@ -65,7 +65,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """What the votes of an audit say; see `auditing.Verdict`."""
+    """The result of an audit; see `auditing.Verdict`."""
 
     number: int
     agreeing: int
@@ -77,8 +77,8 @@ class AuditOutcome:
 class MonitorStore:
     """The database of one running monitor; one thread at a time uses it, and no other process writes.
 
-    `about` is what it must be the database of; one made for something else is refused. `tests` are what a
-    new one begins with.
+    `about` identifies the monitor; the database of another monitor is refused. `tests` are the initial
+    tests of a new database.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class MonitorStore:
         for key, value in about.items():
             if key != "seed" and stored.get(key) != value:
                 raise MismatchError(
-                    f"{self.path} is the database of another monitor: its {key} is {stored.get(key)}, and "
-                    f"here it is {value}; choose another file"
+                    f"{self.path} is the database of another monitor: expected {key} {value}, got "
+                    f"{stored.get(key)}; choose another file"
                 )
         self.seed = int(stored["seed"])
         with self.transaction() as write:
@@ -124,7 +124,7 @@ class MonitorStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Give what executes statements; all of them are committed, or on an error none."""
+        """Yield a function that executes statements; all are committed, or none on an error."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self._connection.execute
@@ -143,7 +143,7 @@ class MonitorStore:
         failed: Sequence[int] = (),
         counted: dict[str, int] | None = None,
     ) -> None:
-        """Write in one transaction: tests that changed, audits begun and ended, what to add to counters."""
+        """Write changed tests, begun and ended audits, and increments of counters in one transaction."""
         with self.transaction() as write:
             for name, test in tests.items():
                 _write_test(write, name, test)
@@ -175,7 +175,7 @@ class MonitorStore:
         )
 
     def tests(self) -> dict[str, ExchangeabilityTest]:
-        """Return the tests as they were committed last."""
+        """Return the last committed tests."""
         found = {}
         columns = (*_MARTINGALE, "rate", "alarm_time", "alarm_after", "history", "name")
         for row in self._connection.execute(f"SELECT {', '.join(columns)} FROM tests"):
@@ -192,7 +192,7 @@ class MonitorStore:
         return found
 
     def counts(self) -> dict[str, int]:
-        """Return the counters, how many audits have each status, violations, and the last audit's number."""
+        """Return the counters, the number of audits by status, violations, and the last audit's number."""
         query = self._connection.execute
         by_status = dict(query("SELECT status, count(*) FROM audits GROUP BY status").fetchall())
         violations, last = query("SELECT total(violation), coalesce(max(number), 0) FROM audits").fetchone()
@@ -204,7 +204,7 @@ class MonitorStore:
         }
 
     def waiting(self, input_shape: tuple[int, ...]) -> list[Audit]:
-        """Return the audits that wait for their votes, in their order; their inputs were kept."""
+        """Return the waiting audits with stored inputs, in order."""
         rows = self._connection.execute(
             "SELECT number, time, label, top_probability, lower_bound, issued, input FROM audits "
             "WHERE status = ? AND input IS NOT NULL ORDER BY number",
@@ -224,7 +224,7 @@ class MonitorStore:
         ]
 
     def close(self) -> None:
-        """Close the file; others may use it then."""
+        """Close the file; another process may then use it."""
         if hasattr(self, "_connection"):
             self._connection.close()
         self._lock.close()
@@ -257,11 +257,11 @@ def _end(write: Any, outcome: AuditOutcome) -> None:
         ),
     ).rowcount
     if changed != 1:
-        raise FolderError(f"audit {outcome.number} does not wait for votes: it must not be counted twice")
+        raise FolderError(f"audit {outcome.number} is not waiting for votes: it must not be counted twice")
 
 
 def read_about(connection: sqlite3.Connection, path: Path) -> Json:
-    """Return what a database is of; one of another kind or format is refused."""
+    """Return what identifies a database; refuse another kind or format."""
     try:
         rows = dict(connection.execute("SELECT key, value FROM about").fetchall())
         about: Json = {key: json.loads(value) for key, value in rows.items()}
@@ -269,14 +269,15 @@ def read_about(connection: sqlite3.Connection, path: Path) -> Json:
         raise FolderError(f"{path} is not the database of a monitor ({error})") from None
     if about.get("format") != FORMAT:
         raise FolderError(
-            f"{path} has format {about.get('format')!r}, and this version of rrise reads format {FORMAT}"
+            f"expected format {FORMAT} in {path}, got {about.get('format')!r}: this version of rrise cannot "
+            f"read it"
         )
     return about
 
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into sentences that name the file."""
+    """Convert errors of SQLite into a `FolderError` that names the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -284,7 +285,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def _only_one(path: Path) -> TextIO:
-    """Hold the lock beside a database, or say that another process does."""
+    """Acquire the lock next to a database; refuse if another process holds it."""
     if not path.parent.is_dir():
         raise FolderError(f"cannot make {path}: the folder {path.parent} does not exist")
     lock = path.with_name(path.name + ".lock").open("w")
@@ -292,7 +293,5 @@ def _only_one(path: Path) -> TextIO:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise FolderError(
-            f"another process has {path} open: a database serves one monitor at a time"
-        ) from None
+        raise FolderError(f"another process has {path} open: stop it, or choose another file") from None
     return lock

@@ -1,4 +1,4 @@
-"""What a monitor watches: the identity of a certifier, and what the tests of its queries begin with."""
+"""What a monitor watches: the identity of a certifier, and the initial state of the tests."""
 
 import hashlib
 import secrets
@@ -14,9 +14,9 @@ LABEL_FREE, AUDITS = "label-free", "audits"
 
 
 def certifier_identity(certifier: CalibratedCertifier) -> str:
-    """Return a name of exactly this calibrated surrogate: what it promises, and its numbers on every input.
+    """Return an identifier of this calibrated surrogate: its promise and its numbers on every input.
 
-    The words of the promise have no part in it: another version of this library may choose others.
+    It does not depend on the words of the promise, which may change between versions of this library.
     """
     evidence = certifier.evidence
     content = evidence.top_probability.astype("<f8").tobytes() + evidence.agreeing.astype("<i8").tobytes()
@@ -26,7 +26,7 @@ def certifier_identity(certifier: CalibratedCertifier) -> str:
 
 
 def about(certifier: CalibratedCertifier, rate: float) -> Json:
-    """Return what the database of a monitor is of, and a new seed for its noise."""
+    """Return what identifies the database of a monitor, with a new seed for its noise."""
     return {
         "base_classifier": certifier.smoothing.base,
         "votes": certifier.calibration.n,

@@ -1,4 +1,4 @@
-"""The monitor as a service sees it."""
+"""The monitor, as the service uses it."""
 
 import dataclasses
 import math
@@ -13,17 +13,17 @@ from rrise.files import Json
 
 
 class QueryMonitor(Protocol):
-    """What notices that queries no longer look like the calibration inputs; never fails, never waits."""
+    """Detects that queries no longer look like the calibration inputs; never fails or blocks."""
 
     def observe(self, inputs: NDArray[np.float32], certificates: Certificates) -> object:
-        """Take note of what was asked and what the surrogate answered."""
+        """Record queries and the surrogate's answers."""
 
     def state(self) -> Any:
-        """Return a dataclass that says whether there is an `alarm`, and which `policy` then holds."""
+        """Return a dataclass with at least `alarm`, whether there is one, and `policy`."""
 
 
 class Alarm:
-    """The alarm of a monitor; without a monitor there is never one."""
+    """The alarm of a monitor; never raised without a monitor."""
 
     def __init__(self, monitor: QueryMonitor | None) -> None:
         self.monitor = monitor
@@ -35,13 +35,13 @@ class Alarm:
         return self.monitor is not None and bool(self.monitor.state().alarm)
 
     def state(self) -> Json:
-        """Return what the monitor knows, as JSON."""
+        """Return the state of the monitor as JSON."""
         state: Json = {} if self.monitor is None else _finite(dataclasses.asdict(self.monitor.state()))
         return state
 
 
 def _finite(value: Any) -> Any:
-    """Replace what JSON cannot write, such as the logarithm of nothing, by null."""
+    """Replace values that JSON cannot represent, such as the logarithm of 0, by null."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

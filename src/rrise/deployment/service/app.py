@@ -45,7 +45,7 @@ PROBABILITIES = {
 TRIAL = {
     "name": "trial",
     "in": "query",
-    "description": "Keep this request from the monitor: for probes and trials, which are no real queries.",
+    "description": "Hide this request from the monitor: for probes and trials, which are not real queries.",
     "schema": {"type": "boolean", "default": False},
 }
 Votes = Annotated[int, Query(description="The most votes to draw; stop earlier by closing the connection.")]
@@ -65,16 +65,16 @@ def create_app(
     Args:
         certifier: any certifier, such as `load_deployed` returns.
         settings: limits of the service.
-        base: the base classifier that the certifier is about; with it, inputs can be verified by Monte Carlo.
-        monitor: is told of every answer.
-        samples: images that the page offers.
+        base: the certifier's base classifier; it allows users to verify inputs by Monte Carlo.
+        monitor: a monitor that observes every answer.
+        samples: sample images for the page, by name.
 
     Returns:
-        An ASGI application, to be run by any server for such.
+        An ASGI application, for any ASGI server.
 
     Raises:
         MismatchError: `base` is not the certifier's base classifier.
-        SettingError: the monitor's policy needs a base classifier, and there is none.
+        SettingError: the monitor's policy needs a base classifier, but `base` is None.
 
     Example:
         app = rrise.create_app(rrise.load_deployed("runs/digits/certifier"))
@@ -126,7 +126,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         summary="Certify one or many inputs.",
     )
     async def certify(request: Request) -> Response:
-        """Send an image, the bytes of a .npy file, a JSON array, or a form with one or many files."""
+        """Send an image, the bytes of a .npy file, a JSON array, or a form with one or more files."""
         answer = await service.certify(
             request,
             with_probabilities=_asked(request, "probabilities"),
@@ -149,7 +149,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Votes of the base classifier with an anytime-valid bound.
 
-        Events: `start`, then `look` after each step with what is certified so far, at the end `certificate`.
+        Events: `start`, then a `look` after each step with what is certified so far, then `certificate`.
         """
         events = await service.verification(request, votes, failure)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
@@ -185,15 +185,15 @@ def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> 
         "/v1/samples/{name}", response_class=Response, responses=problems(401, 404), summary="A sample image."
     )
     async def sample(name: str) -> Response:
-        """Return one of the images that the card names."""
+        """Return a sample image listed in GET /v1/certifier."""
         found = samples.get(name)
         if found is None:
-            raise RefusedError(404, "there is no such sample: GET /v1/certifier names those there are")
+            raise RefusedError(404, "there is no such sample: GET /v1/certifier lists all samples")
         return Response(found.content, media_type=found.content_type)
 
     @app.get("/v1/monitor", responses=problems(401, 404), summary="What the monitor has seen.")
     async def monitor() -> Json:
-        """Return the state of the monitor, where there is one."""
+        """Return the state of the monitor, if there is one."""
         if service.alarm.monitor is None:
             raise RefusedError(404, "this service has no monitor")
         return service.alarm.state()
@@ -207,14 +207,14 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", responses=problems(503), summary="Does it answer, and as promised?")
     async def readyz() -> Json:
-        """Return `ready`, or `degraded` after an alarm of the monitor; 503 before start and at the end."""
+        """Return `ready`, or `degraded` after an alarm of the monitor; 503 while starting or stopping."""
         if not service.ready:
-            raise RefusedError(503, "the service is starting or ending", 1)
+            raise RefusedError(503, "the service is starting or stopping", 1)
         return {"status": "degraded" if service.alarm.raised else "ready"}
 
     @app.get("/metrics", response_class=Response, responses=problems(401), summary="Numbers for Prometheus.")
     async def metrics() -> Response:
-        """Return counts, times and gauges as Prometheus reads them."""
+        """Return counters, times and gauges in the format of Prometheus."""
         return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
@@ -249,4 +249,4 @@ def _add_refusals(app: FastAPI) -> None:
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"][1:])
-        return say(422, f"the parameter {where} is not what it should be: {problem['msg']}")
+        return say(422, f"the parameter {where} is invalid: {problem['msg']}")

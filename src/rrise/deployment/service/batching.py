@@ -17,11 +17,11 @@ Observe = Callable[[Inputs, Certificates], object]
 
 
 class QueueFullError(Exception):
-    """More inputs wait than the queue may hold; the request was not accepted."""
+    """The queue is full; the request was not accepted."""
 
 
 class ClosedError(Exception):
-    """The batcher is closing and accepts nothing more."""
+    """The batcher is closing and accepts no more requests."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +32,14 @@ class _Waiting:
 
 
 class Batcher:
-    """Collects inputs of many requests and has one thread answer them, a batch at a time.
+    """Collects inputs of many requests; one thread answers them batch by batch.
 
-    A batch starts when `max_batch` inputs wait, or `max_delay` seconds after the thread was free and the
-    first input was there; at once while requests come one at a time. It holds whole requests in the order of
-    their arrival; one with more inputs than `max_batch` is computed in parts. At most `queue` inputs wait:
-    what would exceed that is refused at once.
-    An input that fails the forward pass fails its own request only. `observe` is told, in the same thread
-    and after the answers are out, what was answered; it must not raise.
+    A batch starts when `max_batch` inputs wait, or `max_delay` seconds after the thread is free and the first
+    input has arrived. While requests come one at a time, it starts at once. A batch holds whole requests in
+    order of arrival. A request with more than `max_batch` inputs is computed in parts. At most `queue` inputs
+    wait; a request beyond that is refused at once.
+    An input that fails the forward pass fails only its own request. `observe` is called in the same thread,
+    after the answers are sent; it must not raise.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Batcher:
     async def certify(
         self, inputs: Inputs, timeout: float | None = None, *, observed: bool = True
     ) -> Certificates:
-        """Return the certificates of inputs `[n, ...]`, or raise `TimeoutError` after so many seconds.
+        """Return the certificates of inputs `[n, ...]`, or raise `TimeoutError` after `timeout` seconds.
 
-        `observe` is not told of those that are not to be `observed`.
+        With `observed=False`, `observe` is not called for them.
         """
         if self._closing:
             raise ClosedError
@@ -85,7 +85,7 @@ class Batcher:
             return await item.answered
 
     async def close(self) -> None:
-        """Answer what was accepted, then end; nothing more is accepted."""
+        """Accept no more requests, answer those accepted, then stop."""
         self._closing = True
         self._changed.set()
         self._stop_waiting()
@@ -104,9 +104,9 @@ class Batcher:
             await self._compute(self._take())
 
     async def _until_enough(self) -> None:
-        """Wait for a full batch, but not longer than the delay.
+        """Wait for a full batch, but no longer than the delay.
 
-        When the last batch was of one request and only one is there now, nobody else is to be expected.
+        If the last batch held one request and only one waits now, no other request is expected.
         """
         alone = self._last == 1 and len(self._pending) == 1
         if alone or self.waiting >= self._max_batch or self._closing or not self._max_delay:
@@ -122,7 +122,7 @@ class Batcher:
             self._enough.set_result(None)
 
     def _take(self) -> list[_Waiting]:
-        """Take whole requests for a batch, at least one; those given up meanwhile are dropped."""
+        """Take whole requests for a batch, at least one; drop those that were cancelled."""
         taken: list[_Waiting] = []
         size = 0
         while self._pending and (not taken or size + len(self._pending[0].inputs) <= self._max_batch):

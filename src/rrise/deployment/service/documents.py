@@ -1,4 +1,4 @@
-"""What the OpenAPI document of a service says about its bodies and answers."""
+"""The OpenAPI description of request bodies and answers."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from rrise.deployment.service.requests import ARRAY_TYPE, FORM_TYPE, IMAGE_TYPES
 from rrise.files import Json
 
 LARGEST_EXAMPLE = 4096
-"""Values of an input up to which the document shows a whole one."""
+"""The most values of an input that the document shows in full."""
 
 
 class Certificate(BaseModel):
@@ -53,7 +53,7 @@ class Problem(BaseModel):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the entries of the document for refusals."""
+    """Return the OpenAPI entries for refusals."""
     return {status: {"model": Problem, "description": _WORDS[status]} for status in statuses}
 
 
@@ -71,7 +71,7 @@ _WORDS = {
 
 
 def input_body(certifier: Certifier, many: bool) -> Json:
-    """Return the entry for a body of one input, or of one or many."""
+    """Return the entry for a body of one input, or of one or more."""
     one = _array_schema(certifier.input_shape, certifier)
     batch = {"type": "array", "minItems": 1, "items": one}
     content: Json = {
@@ -117,7 +117,7 @@ def _example(certifier: Certifier) -> Json:
 
 
 def card(certifier: Certifier, **more: Any) -> Json:
-    """Return what is promised and for what inputs: the answer of GET /v1/certifier."""
+    """Return the answer of GET /v1/certifier: what is promised, and for what inputs."""
     return {
         "guarantee": certifier.guarantee.to_json(),
         "class_names": list(certifier.class_names),

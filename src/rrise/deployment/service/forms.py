@@ -15,7 +15,7 @@ def form_parts(content_type: str, body: bytes, most: int) -> list[tuple[str, byt
     collected = _Parts(most)
     boundary = parse_options_header(content_type)[1].get(b"boundary")
     if not boundary:
-        raise InputError("expected a form whose Content-Type names its boundary, got none")
+        raise InputError("expected a form with a boundary in its Content-Type, got none")
     try:
         parser = MultipartParser(boundary, cast(Any, collected.callbacks()))
         parser.write(body)
@@ -34,7 +34,7 @@ class _Parts:
         self._name, self._value, self._type, self._content = bytearray(), bytearray(), "", bytearray()
 
     def callbacks(self) -> Mapping[str, Callable[..., None]]:
-        """Return what the parser calls."""
+        """Return the callbacks of the parser."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": lambda data, start, end: self._name.extend(data[start:end]),

@@ -1,4 +1,4 @@
-"""What surrounds every request: the token, the security headers, the count, and the last catch."""
+"""The middleware of every request: token, security headers, metrics, and unexpected errors."""
 
 import hmac
 import json
@@ -28,11 +28,11 @@ _log = logging.getLogger("rrise.service")
 
 
 class Guard:
-    """Lets a request through to the application if it may pass, and counts it.
+    """Passes authorised requests to the application, and counts every request.
 
-    With a token, every path except those in `public` needs it; it is compared in constant time. An error
-    nobody expected is answered with 500 and logged by where it happened, not by its words, which might
-    hold parts of an input.
+    If a token is set, every path except those in `public` needs it. It is compared in constant time. An
+    unexpected error is answered with 500. Its location is logged, but not its text, which might contain parts
+    of an input.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Guard:
             where = "".join(traceback.format_tb(error.__traceback__))
             _log.error("%s while answering %s\n%s", type(error).__name__, self._path(scope), where)
             if status == 0:
-                await _say(send_guarded, 500, "something went wrong here; the service's log says where")
+                await _say(send_guarded, 500, "internal error: see the log of the service")
         finally:
             self._metrics.count_request(self._path(scope), status, time.perf_counter() - start)
 

@@ -1,4 +1,4 @@
-"""What a service counts, for Prometheus."""
+"""The metrics of a service, for Prometheus."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class ServiceMetrics:
-    """Counts in a registry of their own, so that two services in one process do not mix."""
+    """Metrics in their own registry: two services in one process stay separate."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -33,7 +33,7 @@ class ServiceMetrics:
         self._by_request: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
-        """Add a number that is asked for when the metrics are read."""
+        """Add a gauge whose value is computed when the metrics are read."""
         Gauge(name, words, registry=self._registry).set_function(value)
 
     def count_request(self, path: str, status: int, seconds: float) -> None:
@@ -51,5 +51,5 @@ class ServiceMetrics:
         self._abstained.inc(abstained)
 
     def text(self) -> bytes:
-        """Return all numbers as Prometheus reads them."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self._registry)

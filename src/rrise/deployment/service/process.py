@@ -1,19 +1,19 @@
-"""Makes a process ready to serve."""
+"""Prepares a process for serving."""
 
 import gc
 import sys
 from contextlib import suppress
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which a busy thread lets another one in; a tenth of what is usual."""
+"""Seconds after which a busy thread yields to another; a tenth of Python's default."""
 
 
 def prepare_process() -> None:
-    """Make this process ready to serve: call it once everything is loaded.
+    """Prepare this process for serving; call it when everything is loaded.
 
-    Uses all the open files that the system allows, since each connection is one. Lets the thread of the
-    forward pass in sooner than usual. Takes what is there for good out of garbage collection: going through
-    it all would stall every request.
+    Raises the limit of open files to the system's maximum, because each connection needs one. Switches
+    sooner to the thread of the forward pass. Excludes permanent objects from garbage collection, because
+    scanning them would stall every request.
     """
     with suppress(ImportError, OSError, ValueError):
         import resource

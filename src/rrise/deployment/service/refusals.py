@@ -1,8 +1,8 @@
-"""What a service says when it does not answer."""
+"""Refusals of a service."""
 
 
 class RefusedError(Exception):
-    """A request that is not answered: the HTTP status and the sentence that says why."""
+    """A refused request: the HTTP status and a sentence with the reason."""
 
     def __init__(self, status: int, sentence: str, retry_after: int | None = None) -> None:
         super().__init__(sentence)

@@ -1,6 +1,6 @@
 """Requests: read within limits, and decoded into checked inputs or refused with a sentence.
 
-Nothing here opens a path, fetches a URL or unpickles; bodies are held in memory and nowhere else.
+Nothing here opens a path, fetches a URL or unpickles. Bodies are held only in memory.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ TYPES = (*IMAGE_TYPES, ARRAY_TYPE, JSON_TYPE, FORM_TYPE)
 
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 _SMALL = 64 * 2**10
-"""Bytes up to which a body is decoded at once; larger ones are decoded in a thread."""
+"""The most bytes of a body that is decoded at once; larger bodies are decoded in a thread."""
 
 
 @dataclass
 class BodyReader:
-    """Reads bodies of at most `max_body` bytes each, `max_held` together, in `timeout` seconds.
+    """Reads bodies of at most `max_body` bytes each and `max_held` in total, within `timeout` seconds.
 
-    The limits hold while a body streams in, whatever its Content-Length says.
+    The limits apply while a body streams in, whatever its Content-Length.
     """
 
     max_body: int
@@ -48,7 +48,7 @@ class BodyReader:
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """Give the body of a request; until the end of the context it counts as held."""
+        """Yield the body of a request; it counts as held until the end of the context."""
         self._check_size(_declared_length(request))
         chunks: list[bytes] = []
         try:
@@ -72,7 +72,7 @@ class BodyReader:
                 408, f"expected the whole request within {self.timeout:g} seconds: send it faster"
             ) from None
         except ClientDisconnect:
-            raise RefusedError(400, "the client went away before its request was complete") from None
+            raise RefusedError(400, "the client disconnected before its request was complete") from None
 
     def _check_size(self, size: int) -> None:
         if size > self.max_body:
@@ -99,13 +99,13 @@ class Decoder:
     max_inputs: int
 
     async def decode(self, content_type: str, body: bytes) -> NDArray[np.float32]:
-        """Return the inputs of a body; 415 or 422 with a sentence where there are none."""
+        """Return the inputs of a body, or refuse it with 415 or 422 and a sentence."""
         if len(body) <= _SMALL:
             return self.inputs(content_type, body)
         return await asyncio.to_thread(self.inputs, content_type, body)
 
     def inputs(self, content_type: str, body: bytes) -> NDArray[np.float32]:
-        """Decode, and say what is wrong with what cannot be decoded."""
+        """Decode a body, or say why it cannot be decoded."""
         kind = content_type.partition(";")[0].strip().lower()
         try:
             if kind == FORM_TYPE:
@@ -129,7 +129,7 @@ class Decoder:
         return np.asarray(inputs.numpy())
 
     def _plainly_fine(self, values: NDArray[Any]) -> bool:
-        """Tell, in microseconds, that `as_inputs` would find nothing wrong; False says nothing."""
+        """Return True, within microseconds, if `as_inputs` would accept the values; False proves nothing."""
         if values.dtype != np.float32 or values.shape[1:] != self.shape or not values.size:
             return False
         low, high = self.input_range or _FINITE
@@ -156,13 +156,13 @@ class Decoder:
             if (width, height) != (wanted_width, wanted_height):
                 raise InputError(
                     f"expected an image of {wanted_width} x {wanted_height} pixels, got {width} x {height}: "
-                    f"nothing is resized here, because that would certify another image than yours"
+                    f"images are not resized, because that would certify another image"
                 )
         with _image_errors(kind):
             return read_image(io.BytesIO(body), self.shape, self.input_range)
 
     def _form(self, content_type: str, body: bytes) -> NDArray[Any]:
-        """Return the inputs of all parts of a form, in their order."""
+        """Return the inputs of all parts of a form, in order."""
         parts = [
             self._checked(self._values(kind.partition(";")[0].strip().lower(), content))
             for kind, content in form_parts(content_type, body, self.max_inputs)
@@ -174,7 +174,7 @@ class Decoder:
 
 @contextmanager
 def _image_errors(kind: str) -> Iterator[None]:
-    """Turn whatever an image decoder raises into a sentence."""
+    """Convert any error of an image decoder into an `InputError`."""
     from PIL import UnidentifiedImageError
 
     try:
@@ -182,13 +182,15 @@ def _image_errors(kind: str) -> Iterator[None]:
     except InputError:
         raise
     except UnidentifiedImageError:
-        raise InputError(f"the image cannot be read: expected the {kind} file its type names") from None
+        raise InputError(
+            f"the image cannot be read: expected a {kind} file, as its Content-Type says"
+        ) from None
     except Exception as error:  # decoders raise many kinds for broken files
         raise InputError(f"the image cannot be read: {str(error) or type(error).__name__}") from None
 
 
 def _array(body: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of a .npy file, whose header must agree with their number."""
+    """Return the array in the bytes of a .npy file; the header must match their number."""
     try:
         start = _PREFIX[body[6:7]] + int.from_bytes(body[8 : _PREFIX[body[6:7]]], "little")
         shape, fortran, dtype = _array_header(body[:start])
@@ -197,19 +199,19 @@ def _array(body: bytes) -> NDArray[Any]:
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize != len(body) - start:
         raise InputError(
-            "expected the bytes of a .npy file with an array of numbers, got a header that does not fit its "
-            "content"
+            "expected the bytes of a .npy file with an array of numbers, got a header that does not match "
+            "its content"
         )
     return np.frombuffer(body, dtype, count, start).reshape(shape, order="F" if fortran else "C")
 
 
 _PREFIX = {b"\x01": 10, b"\x02": 12}
-"""Bytes before the header's text, by version of the format; the last of them are its length."""
+"""Bytes before the header's text, by format version; the last ones hold its length."""
 
 
 @lru_cache(maxsize=64)
 def _array_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Parse what comes before the values of a .npy file; most requests have the same."""
+    """Parse the header of a .npy file; most requests have the same one."""
     stream = io.BytesIO(header)
     version = np.lib.format.read_magic(stream)
     formats = np.lib.format
@@ -232,7 +234,7 @@ def _json_array(body: bytes) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, RecursionError):
         raise InputError("expected inputs as one array, got a ragged list") from None
-    # JSON without keys and texts has the letters of true and false only where they are values
+    # JSON without keys and strings contains the letters of true and false only as values
     if array.size and (array.dtype.kind not in "iuf" or b"true" in body or b"false" in body):
         raise InputError("expected a JSON array of numbers, got other values in it")
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Sample images that the page offers: read once, from a folder that whoever starts the service names."""
+"""Sample images for the page, read once from the folder given at the start of the service."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ MOST = 48
 
 @dataclass(frozen=True)
 class Sample:
-    """An image file as it is: its name, type and bytes."""
+    """An image file: its name, type and bytes."""
 
     name: str
     content_type: str
@@ -19,7 +19,7 @@ class Sample:
 
 
 def read_samples(folder: Path, shape: tuple[int, ...], input_range: InputRange) -> dict[str, Sample]:
-    """Return the first images of a folder by name; one that the certifier does not take is an error."""
+    """Return the first images of a folder by name; raise if the certifier does not accept one."""
     samples: dict[str, Sample] = {}
     for path in find_files([folder]):
         if path.suffix.lower() not in IMAGES or len(samples) == MOST:

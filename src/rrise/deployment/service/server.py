@@ -1,4 +1,4 @@
-"""Runs a service until it is told to end."""
+"""Runs a service until it is told to stop."""
 
 import logging
 import socket
@@ -14,13 +14,13 @@ from rrise.errors import SettingError
 from rrise.interrupts import sigterm_interrupts
 
 GRACE = 30
-"""Seconds that accepted requests have to be answered in when the service is told to end."""
+"""Seconds to answer accepted requests after the service is told to stop."""
 BACKLOG = 4096
 KEEP_ALIVE = 30
 
 
 class _Server(uvicorn.Server):
-    """Tells the application at once of the wish to end, so that long answers are cut short."""
+    """Tells the application at once to stop, to cut long answers short."""
 
     def __init__(self, config: uvicorn.Config, stop: Callable[[], object]) -> None:
         super().__init__(config)
@@ -32,9 +32,9 @@ class _Server(uvicorn.Server):
 
 
 def run_service(app: FastAPI, *, host: str, port: int, on_start: Callable[[str], object]) -> None:
-    """Serve an application of `create_app` until SIGINT or SIGTERM; then answer what was accepted.
+    """Serve an application of `create_app` until SIGINT or SIGTERM; then answer accepted requests.
 
-    `on_start` is called with the address once connections are accepted; port 0 finds a free one.
+    `on_start` is called with the address when connections are accepted. Port 0 chooses a free port.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     prepare_process()
@@ -52,15 +52,15 @@ def run_service(app: FastAPI, *, host: str, port: int, on_start: Callable[[str],
         )
         name = f"[{host}]" if ":" in host else host
         on_start(f"http://{name}:{listening.getsockname()[1]}")
-        # uvicorn raises the signal again at its end, and others still have to close
+        # uvicorn raises the signal again at its end, but the rest must still close
         with suppress(KeyboardInterrupt), sigterm_interrupts():
             _Server(config, app.state.service.stop).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket, or say why there is none.
+    """Return a listening socket, or raise an error with the reason.
 
-    It names its protocol, because asyncio sends small answers at once only on sockets that do.
+    It names its protocol: only then does asyncio send small answers at once.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,4 +1,4 @@
-"""What a service does with a request: decode it, have it certified, and write the certificates down."""
+"""How the service handles a request: decode it, certify its inputs, and write the certificates."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,13 +36,13 @@ _WORDS = {
 
 
 class Service:
-    """A certifier with everything that answers over HTTP need; it works between `start` and `close`."""
+    """A certifier with everything needed to answer over HTTP; it works between `start` and `close`."""
 
     def __init__(
         self, certifier: Certifier, settings: ServiceSettings, base: nn.Module | None, alarm: Alarm
     ) -> None:
         if base is None and alarm.policy == MONTE_CARLO:
-            raise SettingError("the policy monte-carlo needs the base classifier: give the service one")
+            raise SettingError("the policy monte-carlo needs the base classifier: pass it to the service")
         self.certifier, self.settings, self.alarm = certifier, settings, alarm
         self._guarantee_id = certifier.guarantee.id
         self.metrics = ServiceMetrics()
@@ -69,12 +69,12 @@ class Service:
 
     @property
     def fallback_guarantee(self) -> Guarantee | None:
-        """What is promised after an alarm, where certificates then come from Monte Carlo."""
+        """The guarantee after an alarm, if certificates then come from Monte Carlo."""
         return None if self._fallback is None else self._fallback.guarantee
 
     @property
     def waiting(self) -> int:
-        """How many inputs wait for their answer."""
+        """How many inputs wait for an answer."""
         return sum(batcher.waiting for batcher in (self._batcher, self._voting) if batcher is not None)
 
     @property
@@ -84,11 +84,11 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether the service answers."""
         return self._batcher is not None
 
     async def start(self) -> None:
-        """Begin to answer; needs a running event loop."""
+        """Start to answer; needs a running event loop."""
         settings = self.settings
         batcher = partial(
             Batcher, max_batch=settings.max_batch, max_delay=settings.max_delay, queue=settings.queue
@@ -102,12 +102,12 @@ class Service:
             self._voting = batcher(partial(_rounded, self._fallback))
 
     def stop(self) -> None:
-        """Have verifications end soon; called when the service is asked to end."""
+        """Stop verifications soon; called when the service is asked to stop."""
         if self.verifier is not None:
             self.verifier.stop()
 
     async def close(self) -> None:
-        """Answer what was accepted and end."""
+        """Answer accepted requests, then stop."""
         self.stop()
         for batcher in (self._batcher, self._voting):
             if batcher is not None:
@@ -122,7 +122,7 @@ class Service:
             return await self.decoder.decode(request.headers.get("content-type", ""), body)
 
     async def certify(self, request: Request, *, with_probabilities: bool, observed: bool) -> Json:
-        """Certify the inputs of a request; after an alarm, as the policy says."""
+        """Certify the inputs of a request; after an alarm, apply the policy."""
         inputs = await self.inputs(request)
         alarmed = self.alarm.raised
         found, guarantee = await self._certified(self._batcher, inputs, observed), self._guarantee_id
@@ -152,17 +152,17 @@ class Service:
         except QueueFullError:
             raise RefusedError(503, "too many inputs are waiting: try again in a moment", 1) from None
         except ClosedError:
-            raise RefusedError(503, "the service is ending: ask another one", 1) from None
+            raise RefusedError(503, "the service is shutting down: try another one", 1) from None
         except TimeoutError:
             raise RefusedError(
-                504, f"there was no answer within {self.settings.timeout:g} seconds: try again"
+                504, f"no answer within {self.settings.timeout:g} seconds: try again"
             ) from None
         except InputError as error:
             raise RefusedError(422, str(error)) from None
 
     def _warning(self) -> str:
         return (
-            "The monitor has raised an alarm: inputs no longer look like the calibration inputs, and the "
+            "The monitor has raised an alarm: inputs no longer look like the calibration inputs. The "
             f"guarantee assumes that they do. {_WORDS[self.alarm.policy]}"
         )
 
@@ -193,14 +193,12 @@ class Service:
                     else:
                         yield _event("certificate", self._certificate(found))
                         return
-                yield _event(
-                    "stopped", {"error": "the service is ending; the last look is what is certified"}
-                )
+                yield _event("stopped", {"error": "the service is shutting down; the last look is certified"})
             except RriseError as error:
                 yield _event("error", {"error": str(error)})
 
     def _look(self, look: SequentialLook) -> Json:
-        """Write what is certified about the one input at a look; numbers are rounded down."""
+        """Return the certificate of one input at a look, with numbers rounded down."""
         label, bound = int(look.label[0]), look.lower_bound[0]
         return {
             "votes": look.votes,
@@ -223,7 +221,7 @@ class Service:
 
 
 def _rounded(certifier: Certifier, inputs: NDArray[np.float32]) -> Certificates:
-    """Certify a batch, with radii and bounds rounded down to what is written."""
+    """Certify a batch, with radii and bounds rounded down to the written digits."""
     found = certifier.certify(inputs)
     return replace(
         found,
@@ -238,7 +236,7 @@ def _event(name: str, data: Json) -> str:
 
 
 async def _from_first(first: str, events: AsyncGenerator[str, None]) -> AsyncIterator[str]:
-    """Put an event that was already taken back in front, and close what follows in any case."""
+    """Yield an event that was already taken, then the others; always close them."""
     async with aclosing(events):
         yield first
         async for event in events:

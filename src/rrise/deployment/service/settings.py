@@ -1,4 +1,4 @@
-"""What a service may use, and what it does when something is too much."""
+"""The limits of a service."""
 
 from dataclasses import dataclass, fields
 from typing import Annotated

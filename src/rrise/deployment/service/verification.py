@@ -1,4 +1,4 @@
-"""Monte Carlo certificates on demand: the base classifier votes on one input, and the bound closes in."""
+"""Monte Carlo certificates on demand: the base classifier votes on one input, and the bound tightens."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,18 +27,21 @@ T = TypeVar("T")
 
 
 def fallback_certifier(base: nn.Module, certifier: Certifier, votes: int) -> VotingCertifier:
-    """Return what certifies by votes after an alarm, at the certifier's own level."""
+    """Return the Monte Carlo certifier used after an alarm, at the certifier's own level."""
     failure = certifier.guarantee.failure
     if failure is None:
-        raise SettingError("this certifier promises nothing: there is no level to fall back to")
+        raise SettingError(
+            "this certifier promises nothing: it has no level for the fallback; choose another policy"
+        )
     return Sequential(votes, failure=failure).bind_like(base, certifier, batch_size=BATCH_SIZE)
 
 
 class Verifier:
-    """Verifies one input at a time per place; there are `places`, and each has a thread that steps back.
+    """Verifies up to `places` inputs at a time, each in a low-priority thread.
 
-    Guarantee: as of `Sequential`, for each input, whatever it is, with probability at most `failure` over the
-    noise. The noise is fresh for each verification: nobody can choose an input to suit it.
+    Guarantee: that of `Sequential`. For each input, whatever it is, the probability over the noise of a wrong
+    certificate is at most `failure`. The noise is fresh for each verification: nobody can choose an input to
+    suit it.
     """
 
     def __init__(self, base: nn.Module, certifier: Certifier, places: int, max_votes: int) -> None:
@@ -50,7 +53,7 @@ class Verifier:
         self._stopping = False
 
     def method(self, votes: int, failure: float) -> Sequential:
-        """Return the method for a budget and a level, or refuse them with a sentence."""
+        """Return the method for a budget and a level, or refuse the request."""
         if votes > self.max_votes:
             raise RefusedError(422, f"expected at most {self.max_votes} votes, got {votes}")
         try:
@@ -60,7 +63,7 @@ class Verifier:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place, or refuse where all are taken."""
+        """Hold a place, or refuse if all are taken."""
         if self.running >= self.places or self._stopping:
             raise RefusedError(503, "other inputs are being verified: try again in a moment", 5)
         self.running += 1
@@ -72,9 +75,9 @@ class Verifier:
     async def looks(
         self, inputs: NDArray[np.float32], method: Sequential
     ) -> AsyncIterator[SequentialLook | Certificates]:
-        """Yield what is certified at each look, and at the end the certificate; none when stopped.
+        """Yield what is certified at each look, then the final certificate, unless stopped.
 
-        Stop at any look: it is a certificate by itself.
+        Stopping is valid at any look: each look is a certificate by itself.
         """
         votes = await self._in_thread(partial(self._voting.using(method).live, inputs))
         looks = method.look_by_look(votes)
@@ -88,7 +91,7 @@ class Verifier:
             yield method.certificates_at(last, votes.smoothing)
 
     def stop(self) -> None:
-        """Have every verification end after its next look."""
+        """Stop every verification after its next look."""
         self._stopping = True
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-/* The page: an input in, its certificate and what it means out. */
+/* The page: takes an input, and shows its certificate and what it means. */
 import { lineChart } from "./charts.js";
 import { copiesOf, draw, valuesOf } from "./pictures.js";
 
@@ -7,7 +7,7 @@ const state = { card: null, token: "", input: null, certificate: null, verificat
 const TYPES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", npy: "application/x-npy", json: "application/json" };
 const SHOWN_CLASSES = 5;
 
-/** Write a radius or bound with four decimals, never more than it is. */
+/** Write a radius or bound with four decimals, rounded down. */
 const down = (value) => (Math.floor(value * 1e4 + 1e-7) / 1e4).toFixed(4);
 const count = (value) => value.toLocaleString("en");
 
@@ -62,7 +62,7 @@ async function start() {
   find("facts").replaceChildren(...Object.entries(facts).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
   find("file").accept = image ? ".png,.jpg,.jpeg,.npy" : ".npy,.json";
   find("file-help").textContent = image
-    ? `A PNG or JPEG of exactly ${size} (nothing is resized: that would certify another image), or a .npy array.`
+    ? `A PNG or JPEG of exactly ${size} (images are not resized: that would certify another image), or a .npy array.`
     : `A .npy or .json file with an array of shape ${size}, values ${range ? `from ${range[0]} to ${range[1]}` : "of any size"}.`;
   showPromise(card.guarantee);
   showSamples(card.samples);
@@ -71,7 +71,7 @@ async function start() {
 
 function showPromise(guarantee) {
   const percent = 100 * Number(guarantee.failure);
-  find("covered").textContent = `Of inputs drawn like those the certifier was calibrated on, at most ${percent.toLocaleString("en")} in 100 get a radius that is wrong, on average.`;
+  find("covered").textContent = `On average, at most ${percent.toLocaleString("en")} in 100 inputs drawn like the calibration inputs get a wrong radius.`;
   const list = (title, sentences) => [element("p", {}, title), element("ul", {}, ...sentences.map((text) => element("li", {}, text)))];
   find("guarantee").replaceChildren(
     element("p", {}, guarantee.promise),
@@ -106,7 +106,7 @@ async function choose(blob, type, button = null) {
     const { certificates, warning } = await answer.json();
     const values = type.startsWith("image/") ? await valuesOf(blob, state.card.input.shape) : null;
     if (asked !== state.asked) return;
-    if (certificates.length > 1) throw new Problem(`This page shows one input at a time, and the file holds ${certificates.length}.`);
+    if (certificates.length > 1) throw new Problem(`This page shows one input at a time, but the file holds ${certificates.length}.`);
     state.input = { blob, type, values };
     state.certificate = certificates[0];
     showAnswer(warning);
@@ -131,7 +131,7 @@ function showAnswer(warning) {
   const tiles = [
     [down(certificate.radius), "certified radius (L2), rounded down"],
     [down(certificate.lower_bound), "lower bound on the probability of the answer"],
-    certificate.guarantee === card.guarantee.id ? ["1", "forward pass"] : ["votes", "of the base classifier instead, since the alarm"],
+    certificate.guarantee === card.guarantee.id ? ["1", "forward pass"] : ["votes", "of the base classifier, because of the alarm"],
   ];
   find("tiles").replaceChildren(...tiles.map(([number, words]) => element("li", {}, element("b", {}, number), element("span", {}, words))));
   showCopies();
@@ -145,10 +145,10 @@ function showAnswer(warning) {
 
 function meaning({ issued, class_name, radius, lower_bound }, shape) {
   if (!issued)
-    return `No radius is promised here. Under noise, the answer ${class_name} is only sure to have a probability of at least ${down(lower_bound)}, and more than one half is needed. Abstaining is no error: it is what an honest certifier does when it cannot be sure.`;
+    return `No radius is promised here. Under noise, the answer ${class_name} has a probability of at least ${down(lower_bound)}. A radius needs a bound above one half. Abstaining is not an error: an honest certifier abstains when it cannot be sure.`;
   const values = shape.reduce((product, size) => product * size, 1);
   const each = (255 * radius) / Math.sqrt(values);
-  const spread = state.card.input.image ? ` That is as far as changing every value of the image by ${(Math.floor(10 * each) / 10).toFixed(1)} of 255 levels.` : "";
+  const spread = state.card.input.image ? ` This is as far as changing every value of the image by ${(Math.floor(10 * each) / 10).toFixed(1)} of 255 levels.` : "";
   return `The smoothed classifier answers ${class_name} for this input and for every input within an L2 distance of ${down(radius)} of it, whatever the change is.${spread}`;
 }
 
@@ -253,9 +253,9 @@ function compared(look, certificate) {
   if (!look.issued) return `After ${count(look.votes)} votes Monte Carlo certifies nothing for this input${certificate.issued ? `, where the surrogate certified ${down(certificate.radius)}.` : " either."}`;
   const found = `After ${count(look.votes)} votes Monte Carlo certifies ${look.class_name} within ${down(look.radius)}`;
   if (!certificate.issued) return `${found}; the surrogate had abstained.`;
-  if (look.label !== certificate.label) return `${found}: another class than the surrogate’s. The surrogate’s certificate is wrong here.`;
+  if (look.label !== certificate.label) return `${found}, a class other than the surrogate’s. The surrogate’s certificate is wrong here.`;
   return look.radius >= certificate.radius
-    ? `${found}: the surrogate’s ${down(certificate.radius)} is confirmed, in a way that holds for attacked inputs too.`
+    ? `${found}. This confirms the surrogate’s ${down(certificate.radius)}, also for attacked inputs.`
     : `${found}, less than the surrogate’s ${down(certificate.radius)}. More votes could certify more; this does not refute it.`;
 }
 
@@ -272,12 +272,12 @@ async function showMonitor() {
   find("monitor").hidden = false;
   find("alarm").hidden = !seen.alarm;
   find("monitor-words").textContent = seen.alarm
-    ? "Alarm: inputs have come to look different, and the promise above assumes that they do not. Recalibrate the certifier."
+    ? "Alarm: inputs have changed. The promise above assumes that they have not. Recalibrate the certifier."
     : "Nothing unusual so far.";
   const tests = [["every query", seen.label_free, ""], ["audited queries", seen.audits, "second"]].filter(([, test]) => test?.history.length);
   const counts = `${count(seen.queries)} ${seen.queries === 1 ? "query" : "queries"} seen, ${count(seen.audited)} audited with votes.`;
   find("monitor-caption").textContent = tests.length
-    ? `${counts} Evidence that inputs have changed, as a share of what raises the alarm; while nothing changes it stays low, and false alarms are rarer than ${seen.label_free.false_alarm_rate} per test, ever. ${tests.map(([name, , kind]) => `${kind ? "Yellow" : "Blue"}: ${name}.`).join(" ")}`
+    ? `${counts} The chart shows the evidence that inputs have changed, as a share of the alarm threshold. It stays low while nothing changes. The probability of ever raising a false alarm is at most ${seen.label_free.false_alarm_rate} per test. ${tests.map(([name, , kind]) => `${kind ? "Yellow" : "Blue"}: ${name}.`).join(" ")}`
     : counts;
   find("monitor-plot").hidden = tests.length === 0;
   if (!tests.length) return;

@@ -1,6 +1,6 @@
 /* Pictures: the values of an image, and copies of it at an exact L2 distance. Values lie in [0, 1]. */
 
-/** Read an image file as values `[channels * height * width]`, in the order in which the service has them. */
+/** Read an image file as values `[channels * height * width]`, in the order that the service uses. */
 export async function valuesOf(blob, [channels, height, width]) {
   const bitmap = await createImageBitmap(blob, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
   const canvas = new OffscreenCanvas(width, height);
@@ -30,7 +30,7 @@ export const distance = (a, b) => Math.sqrt(a.reduce((sum, value, index) => sum 
 
 const clip = (value) => Math.min(1, Math.max(0, value));
 
-/** Move values along a direction, held inside [0, 1], until they are `radius` away or `furthest` steps are done. */
+/** Move values along a direction, clipped to [0, 1], until they are `radius` away or `furthest` steps are done. */
 export function moved(values, direction, radius, furthest = Infinity) {
   const length = Math.sqrt(direction.reduce((sum, value) => sum + value ** 2, 0)) || 1;
   const at = (step) => values.map((value, index) => clip(value + (step * direction[index]) / length));
