@@ -55,27 +55,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = rrise.certify_everything
 
 
-NOT_YET = {
-    "Gaussian",
-    "LiveVotes",
-    "RriseError",
-    "Surrogate",
-    "SurrogateTraining",
-    "TrainingSettings",
-    "VotePlan",
-    "VoteStore",
-    "Votes",
-    "collect_votes",
-    "fingerprint",
-    "read_sequence",
-    "read_votes",
-    "train_base",
-    "train_surrogate",
-}
-"""Public names of other rooms whose docstrings are not yet checked; to be emptied."""
-
-
-@pytest.mark.parametrize("name", sorted(set(rrise.__all__) - {"__version__"} - NOT_YET))
+@pytest.mark.parametrize("name", sorted(set(rrise.__all__) - {"__version__"}))
 def test_the_docstring_of_a_public_name_has_the_sections_of_google(name: str) -> None:
     found = getattr(rrise, name)
     text = inspect.cleandoc(found.__doc__)
