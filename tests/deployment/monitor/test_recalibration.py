@@ -115,8 +115,10 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     assert f"The calibration inputs are queries audited from {year}" in str(loaded.guarantee)
     assert loaded.guarantee.calibration is not None
     assert loaded.guarantee.calibration.inputs == 60
-    assert "UTC, 60 of them different: drawn in the same way" in str(loaded.guarantee)
-    assert "was decided without looking at their scores or votes" in str(loaded.guarantee)
+    assert "UTC, 60 of them different." in str(loaded.guarantee)
+    assert "nobody looked at scores or votes to decide which calibration inputs to take" in str(
+        loaded.guarantee
+    )
     assert "Whether some of them equal training inputs is not known" in str(loaded.guarantee)
     assert "queries audited" in (tmp_path / "new" / "README.md").read_text()
     arguments = [
