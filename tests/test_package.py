@@ -70,7 +70,7 @@ def test_the_docstring_of_a_public_name_has_the_sections_of_google(name: str) ->
         assert not parameters or "Args" in sections, f"{name} does not describe its parameters"
         returned = signature.return_annotation not in (None, "None", inspect.Signature.empty)
         assert not returned or sections & {"Returns", "Yields"}, f"{name} does not say what it returns"
-    described = set(re.findall(r"^    (\w+)(?: \(.*\))?: ", text, re.MULTILINE))
+    described = set(re.findall(r"^    \**(\w+)(?: \(.*\))?: ", text, re.MULTILINE))
     assert parameters <= described, f"{name} does not describe {sorted(parameters - described)}"
 
 
@@ -78,7 +78,8 @@ def _fields_or_parameters(kind: type) -> set[str]:
     """Return what a class is made with, or the properties of a protocol, which is not made."""
     if getattr(kind, "_is_protocol", False):
         return {name for name, value in vars(kind).items() if isinstance(value, property)}
-    return set(inspect.signature(kind).parameters)
+    inherited = {name for parent in kind.__bases__ for name in getattr(parent, "__dataclass_fields__", {})}
+    return set(inspect.signature(kind).parameters) - inherited
 
 
 def imported_from(package: str, path: Path) -> set[str]:

@@ -95,7 +95,7 @@ def test_a_recipe_and_options_that_go_before_it(run, base: Path, images: Path, t
         ("[votes]\ninput_range = [1, 0]", "two finite numbers, low < high; got (1.0, 0.0)"),
         ("[votes]\ninput_range = true", "expected votes.input_range to be a list of numbers or a text"),
         ("[votes", "is not a readable recipe"),
-        ("", "expected base, data, sigma, n: in the recipe's [votes], or as an option"),
+        ("", "missing base, data, sigma, n: set it in the recipe's [votes], or pass an option"),
     ],
 )
 def test_a_wrong_recipe_gets_the_sentences_of_all_recipes(
@@ -126,7 +126,7 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "expected base, data, sigma, n: in the recipe's [votes], or as an option"),
+        ([], "missing base, data, sigma, n: set it in the recipe's [votes], or pass an option"),
         (["no-such.toml"], "no-such.toml is not a readable recipe"),
         ([DIGITS], "digits.toml is the recipe of a complete run: collect its votes with rrise run"),
         (["--base", "small-convnet", "--data", "digits", *SETTINGS], "expected weights for small-convnet"),

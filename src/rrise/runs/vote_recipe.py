@@ -64,7 +64,7 @@ class VoteRecipe:
         missing = [part.name for part in declared(cls) if part.is_required and part.name not in table]
         if missing:
             raise SettingError(
-                f"the recipe is missing {', '.join(missing)}: add it to [{TABLE}], or pass an option"
+                f"missing {', '.join(missing)}: set it in the recipe's [{TABLE}], or pass an option"
             )
         return read_table(cls, table, TABLE)
 

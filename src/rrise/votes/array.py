@@ -18,6 +18,7 @@ class Votes(np.ndarray[Any, np.dtype[np.int64]]):
     unknown origin. The array is read-only; `np.array(votes)` is a plain copy.
 
     Attributes:
+        counts: what it is made from; the array itself afterwards.
         smoothing: the smoothed classifier that the votes estimate; None if unknown.
         stream: seed and split of the noise; votes of the same inputs and stream share noise.
         digests: one digest per input, or None.

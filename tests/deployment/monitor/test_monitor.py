@@ -331,7 +331,7 @@ def test_refuses_another_surrogate_with_the_same_guarantee(
         ({"policy": "monte-carlo"}, "monte-carlo needs the base classifier"),
         ({"rate": 0.0}, "rate strictly between 0 and 1"),
         ({"max_waiting": 0}, "max_waiting to be at least 1, got 0"),
-        ({"base": nn.Linear(4, 2)}, "give it the one it belongs to"),
+        ({"base": nn.Linear(4, 2)}, "pass the base classifier it was made for"),
     ],
 )
 def test_refuses_settings_that_cannot_work(

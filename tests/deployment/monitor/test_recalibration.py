@@ -116,7 +116,9 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     assert loaded.guarantee.calibration is not None
     assert loaded.guarantee.calibration.inputs == 60
     assert "UTC, 60 of them different." in str(loaded.guarantee)
-    assert "nobody looked at scores or votes" in str(loaded.guarantee)
+    assert "nobody looked at scores or votes to decide which calibration inputs to take" in str(
+        loaded.guarantee
+    )
     assert "Whether some of them equal training inputs is not known" in str(loaded.guarantee)
     assert "queries audited" in (tmp_path / "new" / "README.md").read_text()
     arguments = [
