@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,8 +18,9 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import CalibratedCertifier
 from rrise.deployment.monitor.settings import MONTE_CARLO, MonitorSettings
 from rrise.deployment.monitor.state import MonitorState, TestState
-from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, AuditOutcome, MonitorStore
+from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, MonitorStore
 from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, about, first_tests
+from rrise.deployment.monitor.work import Work, audit_of, probabilities_of
 from rrise.deployment.priority import AUDITING, step_back
 from rrise.errors import SettingError
 
@@ -37,21 +37,6 @@ RETRY = 1.0
 """Seconds before another attempt to write to the database."""
 
 _log = logging.getLogger("rrise.monitor")
-
-
-@dataclass(eq=False)
-class _Work:
-    """The content of the next transaction."""
-
-    tops: list[NDArray[np.float32]] = field(default_factory=list)
-    begun: list[Audit] = field(default_factory=list)
-    outcomes: list[AuditOutcome] = field(default_factory=list)
-    failed: list[int] = field(default_factory=list)
-    dropped: int = 0
-    missed: int = 0
-
-    def __bool__(self) -> bool:
-        return any(vars(self).values())
 
 
 class Monitor:
@@ -114,7 +99,7 @@ class Monitor:
             raise
         self._random = np.random.default_rng()
         self._condition = threading.Condition()
-        self._work, self._pending, self._held, self._busy = _Work(), 0, len(resumed), False
+        self._work, self._pending, self._held, self._busy = Work(), 0, len(resumed), False
         self._ending, self._closing, self._hurry = False, False, threading.Event()
         self._errors, self._last = 0, self._counts["last"]
         self._to_audit: queue.SimpleQueue[Audit | None] = queue.SimpleQueue()
@@ -175,7 +160,7 @@ class Monitor:
 
     def _hand_over(self, inputs: NDArray[np.float32], certificates: Certificates, now: float) -> None:
         """Add a batch to the next transaction: all of it, or nothing on an error."""
-        tops = _probabilities(certificates).max(axis=1)
+        tops = probabilities_of(certificates).max(axis=1)
         sound = np.isfinite(tops) & (tops >= 0) & (tops <= 1)
         with self._condition:
             if self._ending:
@@ -185,7 +170,7 @@ class Monitor:
             picked = self._picked(sound & (not full))
             room = max(0, self._max_waiting - self._held)
             begun = [
-                _audit_of(inputs, certificates, row, self._last + 1 + place, now)
+                audit_of(inputs, certificates, row, self._last + 1 + place, now)
                 for place, row in enumerate(picked[:room])
             ]
             self._work.tops.append(seen)
@@ -209,7 +194,7 @@ class Monitor:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._work or self._closing)
-                work, self._work, self._busy = self._work, _Work(), True
+                work, self._work, self._busy = self._work, Work(), True
             while work and not self._settled(work) and not self._closing:
                 self._hurry.wait(RETRY)
             with self._condition:
@@ -221,7 +206,7 @@ class Monitor:
             self._hurry.wait(PAUSE)
             self._hurry.clear()
 
-    def _settled(self, work: _Work) -> bool:
+    def _settled(self, work: Work) -> bool:
         """Bet on and store some work; False if the database failed and a retry makes sense."""
         try:
             self._commit(work)
@@ -236,7 +221,7 @@ class Monitor:
                 self._work.missed += sum(map(len, work.tops))
         return True
 
-    def _commit(self, work: _Work) -> None:
+    def _commit(self, work: Work) -> None:
         now, changed = time.time(), {}
         if work.tops:
             changed[LABEL_FREE] = self._tests[LABEL_FREE].after(np.concatenate(work.tops), now)
@@ -320,26 +305,6 @@ def check_settings(fraction: float, policy: str, max_waiting: int, has_base: boo
     MonitorSettings(fraction=fraction, policy=policy, max_waiting=max_waiting)
     if policy == MONTE_CARLO and not has_base:
         raise SettingError("the policy monte-carlo needs the base classifier: pass it, or choose abstain")
-
-
-def _probabilities(certificates: Certificates) -> NDArray[np.float32]:
-    if certificates.probabilities is None:
-        raise SettingError("expected certificates with the surrogate's class probabilities, got none")
-    return certificates.probabilities
-
-
-def _audit_of(
-    inputs: NDArray[np.float32], certificates: Certificates, row: int, number: int, now: float
-) -> Audit:
-    return Audit(
-        number=number,
-        time=now,
-        label=int(certificates.label[row]),
-        top_probability=float(_probabilities(certificates)[row].max()),
-        lower_bound=float(certificates.lower_bound[row]),
-        issued=bool(certificates.issued[row]),
-        input=np.array(inputs[row], dtype=np.float32),
-    )
 
 
 def _auditor(base: "nn.Module", certifier: CalibratedCertifier, seed: int) -> "Auditor":
