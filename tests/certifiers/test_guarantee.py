@@ -15,6 +15,8 @@ from rrise.certifiers.guarantee import (
     per_input_guarantee,
 )
 from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.errors import FolderError
+from rrise.files import sha256_of_json
 from rrise.votes.smoothing import Smoothing
 
 SMOOTHING = Smoothing("f" * 64, 0.25, (0.0, 1.0), "float32")
@@ -77,7 +79,8 @@ def test_its_id_does_not_depend_on_the_words(
     for guarantee, (name, words) in zip(guarantees, before, strict=True):
         assert guarantee.id == name
         assert guarantee.words != words
-        assert Guarantee.from_json({**guarantee.to_json(), "promise": "Never wrong."}, SMOOTHING) == guarantee
+        lied = {**guarantee.to_json(), "promise": "Never wrong."}
+        assert Guarantee.from_json(lied, guarantee.smoothing) == guarantee
 
 
 def test_the_words_name_level_norm_and_every_assumption(guarantees: list[Guarantee]) -> None:
@@ -95,3 +98,24 @@ def test_the_words_name_level_norm_and_every_assumption(guarantees: list[Guarant
         assert part in text
     assert "twice the nominal 0.01" in guarantees[3].words.promise
     assert "1/3" in guarantees[4].words.not_promised[0]
+
+
+def test_a_stored_guarantee_that_contradicts_itself_or_its_file_is_refused(
+    guarantees: list[Guarantee],
+) -> None:
+    other = Smoothing("f" * 64, 1.0, (0.0, 1.0), "float32")
+    for guarantee in guarantees:
+        stored = guarantee.to_json()
+        with pytest.raises(FolderError, match="of another smoothed classifier than its file"):
+            Guarantee.from_json(stored, other)
+        for change in (
+            {"id": "0" * 12},
+            {"failure": "0.0001"},
+            {"facts": {**stored["facts"], "norm": "Linf"}},
+        ):
+            with pytest.raises(FolderError, match="a guarantee contradicts itself"):
+                Guarantee.from_json({**stored, **change}, guarantee.smoothing)
+        lied = {**stored["facts"], "norm": "Linf"}
+        signed = {**stored, "facts": lied, "id": sha256_of_json(lied)[:12]}
+        with pytest.raises(FolderError, match="its failure or norm is not that of its facts"):
+            Guarantee.from_json(signed, guarantee.smoothing)

@@ -114,6 +114,23 @@ def test_on_another_device_the_probe_is_checked(certifier: SurrogateCertifier, u
         certifier.to("cuda:77")
 
 
+def test_elsewhere_the_guarantee_says_so_and_the_folder_is_of_the_cpu(
+    certifier: SurrogateCertifier, uniform: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another device is simulated: its name is all that differs."""
+    with monkeypatch.context() as patched:
+        patched.setattr("rrise.certifiers.surrogate.device_of", lambda _: torch.device("cuda"))
+        there = certifier.to("cpu")
+        assert there.runtime == "torch-cuda"
+        assert there.guarantee.id != certifier.guarantee.id
+        assert "computes in torch-cuda what it was calibrated with" in there.guarantee.words.assumptions[-1]
+        assert there.certify(uniform[:3]).guarantee == there.guarantee
+    back = there.to("cpu")
+    assert back.guarantee == certifier.guarantee
+    back.save(tmp_path / "certifier")
+    assert rrise.load_certifier(tmp_path / "certifier").guarantee == certifier.guarantee
+
+
 def test_a_device_that_computes_something_else_is_refused(
     certifier: SurrogateCertifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,9 +166,28 @@ def test_certificates_print_as_a_small_table(certifier: SurrogateCertifier, unif
     assert len(repr(certifier.certify(uniform[:0])).splitlines()) == 2
 
 
-def test_certificates_are_picked_and_joined(certifier: SurrogateCertifier, uniform: np.ndarray) -> None:
+def test_certificates_are_picked_and_joined(
+    certifier: SurrogateCertifier, half_space: HalfSpace, uniform: np.ndarray
+) -> None:
     found = certifier.certify(uniform[:20])
     again = rrise.Certificates.joined([found[:7], found[7:]])
     for name in ("label", "radius", "lower_bound", "issued", "passes", "probabilities"):
         np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
     assert len(found[found.issued]) == found.issued.sum()
+    other = rrise.MonteCarlo(50, 0.4, two_stage=False).bind_like(half_space, certifier).certify(uniform[:2])
+    with pytest.raises(MismatchError, match="under different guarantees"):
+        rrise.Certificates.joined([found, other])
+
+
+def test_no_input_gives_no_certificate(any_certifier: Certifier) -> None:
+    found = any_certifier.certify(np.zeros((0, 4), dtype=np.float32))
+    assert len(found) == 0
+    assert found.guarantee == any_certifier.guarantee
+    assert found.probabilities is not None
+    assert found.probabilities.shape == (0, 2)
+
+
+@pytest.mark.parametrize("votes", [0, -1])
+def test_a_certifier_needs_selection_votes(half_space: HalfSpace, votes: int) -> None:
+    with pytest.raises(SettingError, match="expected selection_votes to be at least 1"):
+        rrise.MonteCarlo(50, 0.1).bind(half_space, sigma=0.25, selection_votes=votes)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrise.statistics import SCORES, clopper_pearson_lower, fit_calibration, score_by_name
+from rrise.statistics import SCORES, Score, clopper_pearson_lower, fit_calibration, score_by_name
 
 PROBABILITY = st.floats(0, 1)
 
@@ -101,3 +101,9 @@ def test_impossible_calibrations_are_refused_in_a_sentence(changes: dict[str, ob
 def test_names_the_scores_it_knows() -> None:
     with pytest.raises(ValueError, match="expected a score out of additive, probit; got 'logit'"):
         score_by_name("logit")
+
+
+def test_a_score_whose_bounds_do_not_hold_is_refused() -> None:
+    lying = Score("lying", lambda q, *_: 0 * q, lambda q, *_: q)
+    with pytest.raises(ValueError, match="the score 'lying' is not valid: its bounds hold for 0 of 40"):
+        fit_calibration([0.9] * 40, [500] * 40, 1000, failure=0.1, score=lying)

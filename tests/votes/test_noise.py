@@ -107,3 +107,20 @@ def test_another_noise_travels_from_votes_to_certificates_folder_and_export(
     assert (radius >= found.radius - 1e-4).all()
     voted = rrise.MonteCarlo(200, failure=0.01).bind_like(half_space, certifier).certify(uniform[:5])
     np.testing.assert_allclose(voted.radius, certified_radius(voted.lower_bound, 0.25) / 2)
+
+
+def test_a_store_of_another_noise_is_refused_both_ways(
+    halved: Halved, half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
+) -> None:
+    for first, second in ((halved, rrise.Gaussian(0.25)), (rrise.Gaussian(0.25), halved)):
+        folder = tmp_path / first.name
+        rrise.VoteStore(folder, half_space, uniform[:5], rrise.VotePlan(first, 20, 1)).collect()
+        with pytest.raises(ValueError, match="have noise = "):
+            rrise.VoteStore(folder, half_space, uniform[:5], rrise.VotePlan(second, 20, 1)).collect()
+
+
+def test_a_kind_of_gaussian_noise_does_not_pass_for_gaussian() -> None:
+    class Doubled(rrise.Gaussian):
+        name: ClassVar[str] = "doubled"
+
+    assert Doubled(0.25).to_json() == {"noise": "doubled", "sigma": 0.25}

@@ -26,6 +26,9 @@ from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 from rrise.votes.noise import Noise, as_noise
 from rrise.votes.smoothing import Smoothing
 
+BETA = 0.001
+"""The part of the failure that pays for the noise of the votes, as in the paper."""
+
 
 def calibrate(
     surrogate: nn.Module,
@@ -34,7 +37,7 @@ def calibrate(
     *,
     sigma: float | Noise | None = None,
     failure: Level = 0.05,
-    beta: Level = 0.001,
+    beta: Level = BETA,
     score: str | Score = "probit",
     input_range: InputRange | Literal["of the votes"] = "of the votes",
     base: nn.Module | None = None,
@@ -92,7 +95,8 @@ def calibrate(
     digests = input_digests(inputs)
     precision = None if of_votes is None else of_votes.precision
     given = None if base is None else identity_at(base, precision, inputs, "base classifier")
-    smoothing = _common_smoothing(surrogate, votes, given, sigma, limits)
+    plain = precision_name(surrogate if base is None else base)
+    smoothing = _common_smoothing(surrogate, votes, given, sigma, limits, plain_precision=plain)
     seen = _seen_in_training(surrogate, digests, allow_seen)
     network, program = _frozen(surrogate, inputs)
     label, top_probability = top_prediction(network, inputs, batch_size)
@@ -117,8 +121,10 @@ def calibrate(
 
 
 def _input_range(given: InputRange | str, of_votes: Smoothing | None) -> InputRange:
-    if isinstance(given, str):
+    if given == "of the votes":
         return (0.0, 1.0) if of_votes is None else of_votes.input_range
+    if isinstance(given, str):
+        raise SettingError(f"expected input_range to be a pair such as (0, 1), or None; got {given!r}")
     return check_input_range(given)
 
 
@@ -167,6 +173,8 @@ def _common_smoothing(
     base: str | None,
     sigma: float | Noise | None,
     input_range: InputRange,
+    *,
+    plain_precision: str,
 ) -> Smoothing:
     """Return the smoothed classifier that surrogate, votes and base have in common, or refuse."""
     of_votes = votes.smoothing if isinstance(votes, Votes) else None
@@ -183,7 +191,7 @@ def _common_smoothing(
         raise MismatchError(
             "these votes do not record their base classifier: pass base=, or votes from collect_votes"
         )
-    precision = of_votes.precision if of_votes else precision_name(surrogate)
+    precision = of_votes.precision if of_votes else plain_precision
     wanted = Smoothing(identity, noise, check_input_range(input_range), precision)
     if of_votes is not None:
         wanted.check_same(of_votes, "this calibration", "the votes")
@@ -197,10 +205,13 @@ def _common_smoothing(
     return wanted
 
 
-def _seen_in_training(surrogate: nn.Module, digests: list[bytes], allow_seen: bool) -> int:
-    """Return how many calibration inputs the surrogate was trained on; refuse any unless allowed."""
+def _seen_in_training(surrogate: nn.Module, digests: list[bytes], allow_seen: bool) -> int | None:
+    """Return how many calibration inputs the surrogate was trained on; refuse any unless allowed.
+
+    It is not known, hence None, for a surrogate that `train_surrogate` did not make.
+    """
     if not isinstance(surrogate, Surrogate):
-        return 0
+        return None
     seen = sum(digest in surrogate.seen for digest in digests)
     if seen and not allow_seen:
         raise MismatchError(

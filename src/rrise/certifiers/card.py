@@ -15,8 +15,9 @@ def model_card(certifier: SurrogateCertifier) -> str:
     assert facts is not None
     return f"""# RRISE certifier
 
-One forward pass per input returns one of {len(certifier.class_names)} classes and a certified L2 radius.
-Within that radius, the smoothed classifier does not change its answer. Otherwise the certifier abstains.
+One forward pass per input returns one of {len(certifier.class_names)} classes and a certified radius
+({smoothing.noise.norm}). Within that radius, the smoothed classifier does not change its answer.
+Otherwise the certifier abstains.
 
 ## What is promised
 

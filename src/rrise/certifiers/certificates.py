@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rrise.certifiers.guarantee import Guarantee
+from rrise.errors import MismatchError
 from rrise.statistics import format_down, round_down
 
 DECIMALS = 6
@@ -66,6 +67,8 @@ class Certificates:
         """Join the certificates of several batches under one guarantee."""
         if len(parts) == 1:
             return parts[0]
+        if any(part.guarantee != parts[0].guarantee for part in parts):
+            raise MismatchError("certificates under different guarantees cannot be joined")
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS
         }

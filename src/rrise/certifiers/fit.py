@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
-from rrise.certifiers.calibrating import calibrate
+from rrise.certifiers.calibrating import BETA, calibrate
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import InputRange, as_inputs
 from rrise.errors import SettingError
@@ -17,7 +17,7 @@ from rrise.models.head import find_head
 from rrise.models.logits import logits_of
 from rrise.progress import OnProgress, progress_bar
 from rrise.seeds import derive_seed
-from rrise.statistics import Level, Score
+from rrise.statistics import Level, Score, check_budget, conformal_rank, conformal_share
 from rrise.training.settings import SurrogateTraining
 from rrise.training.surrogate_training import train_surrogate
 from rrise.votes.collect import collect_votes
@@ -54,6 +54,7 @@ def fit(
 
     Args:
         base: a trained classifier: a module from inputs to K logits. Best trained with noise of this level.
+            It must not have been trained on `images`.
         images: inputs `[inputs, ...]`, drawn like those to be certified later. No labels are needed.
         sigma: the level of Gaussian noise, or a `Noise`. More noise certifies larger radii for fewer inputs.
         failure: the allowed probability of issuing a wrong radius.
@@ -86,6 +87,7 @@ def fit(
     inputs = as_inputs(images, input_range=input_range).numpy()
     order = np.random.default_rng(derive_seed(seed, "fit")).permutation(len(inputs))
     held = _count(calibration, len(inputs))
+    _check_levels(held, calibration_votes, failure)
     parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
     bar = _bars(verbose)
     votes = {}
@@ -125,12 +127,22 @@ def fit(
 
 def _count(calibration: int | float, inputs: int) -> int:
     """Return how many inputs calibrate; at least one remains for training."""
-    wanted = round(calibration * inputs) if isinstance(calibration, float) else calibration
+    try:
+        share = float(calibration)
+    except (TypeError, ValueError):
+        share = -1.0
+    wanted = round(share * inputs) if 0 < share < 1 else int(share)
     if not 0 < wanted < inputs:
         raise SettingError(
             f"expected calibration as a share, or a count below the {inputs} inputs; got {calibration}"
         )
     return wanted
+
+
+def _check_levels(calibration: int, votes: int, failure: Level) -> None:
+    """Refuse what calibration would refuse after all votes and training."""
+    conformal_rank(calibration, conformal_share(failure, BETA))
+    check_budget(votes, BETA, "beta")
 
 
 def _strategy(base: nn.Module, inputs: Any) -> str:

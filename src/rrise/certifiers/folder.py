@@ -174,7 +174,10 @@ def _checked_guarantee(
     folder: Path,
 ) -> Guarantee:
     """Return the guarantee that follows from the calibration; refuse stored facts that differ."""
-    guarantee = Guarantee.from_json(stored, smoothing)
+    try:
+        guarantee = Guarantee.from_json(stored, smoothing)
+    except FolderError as error:
+        raise FolderError(f"{folder}: {error}") from None
     facts = guarantee.calibration
     if facts is not None and 0 <= (facts.seen_in_training or 0) <= calibration.size:
         again = surrogate_guarantee(

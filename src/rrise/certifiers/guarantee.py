@@ -6,6 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from rrise.errors import FolderError
 from rrise.files import Json, sha256_of_json
 from rrise.statistics import Calibration, CalibrationEvidence, exact_level, level_text
 from rrise.votes.smoothing import Smoothing
@@ -40,6 +41,8 @@ class Assumption(StrEnum):
     """The calibration inputs were chosen without looking at their scores."""
     SAME_FORM = "same-form"
     """The surrogate runs in the form in which it was calibrated."""
+    OTHER_DEVICE = "other-device"
+    """The surrogate computes on another device what it was calibrated with, as its probe tells."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +165,10 @@ class Guarantee:
 
             return read_guarantee(value, smoothing)
         facts = value["facts"]
+        if value["id"] != sha256_of_json(facts)[:12]:
+            raise FolderError("a guarantee contradicts itself: its id is not that of its facts")
         calibration, form = facts["calibration"], facts["form"]
-        return cls(
+        found = cls(
             method=facts["method"],
             kind=Kind(facts["kind"]),
             failure=None if facts["failure"] is None else exact_level(facts["failure"], "failure"),
@@ -176,6 +181,11 @@ class Guarantee:
             form=None if form is None else FormFacts(**form),
             settings=facts["settings"],
         )
+        if found.smoothing != smoothing:
+            raise FolderError("a guarantee is of another smoothed classifier than its file")
+        if (value["failure"], facts["norm"]) != (found.failure_text, smoothing.noise.norm):
+            raise FolderError("a guarantee contradicts itself: its failure or norm is not that of its facts")
+        return found
 
     def __str__(self) -> str:
         return str(self.words)

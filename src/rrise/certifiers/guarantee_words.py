@@ -99,6 +99,7 @@ def _assumption(guarantee: Guarantee, assumption: Assumption) -> str:
             "nobody looked at scores or votes to decide which calibration inputs to take, or how many."
         ),
         Assumption.SAME_FORM: lambda given: _same_form(given.form),
+        Assumption.OTHER_DEVICE: lambda given: _other_device(given.form),
     }
     return written[assumption](guarantee)
 
@@ -132,6 +133,14 @@ def _same_form(form: FormFacts | None) -> str:
     return (
         f"{words} Its int8 ranges come from {form.range_inputs} {form.ranges_from}. These had no part in "
         f"fitting the offset."
+    )
+
+
+def _other_device(form: FormFacts | None) -> str:
+    assert form is not None
+    return (
+        f"the surrogate computes in {form.runtime} what it was calibrated with on a CPU, up to rounding. A "
+        f"probe of a few inputs checked this."
     )
 
 

@@ -11,12 +11,12 @@ from torch import nn
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import check_base
-from rrise.certifiers.guarantee import Guarantee
+from rrise.certifiers.guarantee import Assumption, FormFacts, Guarantee
 from rrise.certifiers.probe import Probe
 from rrise.data.inputs import as_inputs
 from rrise.errors import MismatchError, SettingError
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
-from rrise.models.inspection import device_of
+from rrise.models.inspection import device_of, precision_name
 from rrise.models.program import Program
 from rrise.statistics import Calibration, CalibrationEvidence, level_text
 from rrise.votes.smoothing import Smoothing
@@ -126,7 +126,7 @@ class SurrogateCertifier:
                 f"the surrogate does not compute on {device} what it was calibrated with: its calibration "
                 f"is not valid there"
             )
-        return replace(self, network=network)
+        return replace(self, network=network, guarantee=_on_device(self.guarantee, network))
 
     def check_base(self, base: nn.Module) -> None:
         """Refuse a base classifier that this certifier was not calibrated for.
@@ -140,4 +140,14 @@ class SurrogateCertifier:
         """Write the certifier to a self-contained folder; see `load_certifier`."""
         from rrise.certifiers.folder import save_certifier
 
-        save_certifier(self, Path(folder))
+        save_certifier(self if self.runtime == "torch" else self.to("cpu"), Path(folder))
+
+
+def _on_device(guarantee: Guarantee, network: nn.Module) -> Guarantee:
+    """Say that the surrogate computes elsewhere than it was calibrated; on a CPU nothing is to be said."""
+    device = device_of(network).type
+    kept = tuple(one for one in guarantee.assumptions if one is not Assumption.OTHER_DEVICE)
+    if device == "cpu":
+        return replace(guarantee, assumptions=kept, form=None)
+    form = FormFacts(f"torch-{device}", precision_name(network))
+    return replace(guarantee, assumptions=(*kept, Assumption.OTHER_DEVICE), form=form)

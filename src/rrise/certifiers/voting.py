@@ -152,9 +152,12 @@ class VotingCertifier:
         check_module(base, "base classifier")
         self.method, self.base = method, base.eval()
         self.selection_votes = whole_number(selection_votes, "selection_votes")
-        self._plan = VotePlan(noise, method.n, seed or 0, split, input_range, precision)
+        if self.selection_votes < 1:
+            raise SettingError(f"expected selection_votes to be at least 1, got {selection_votes}")
+        self._plan = VotePlan(noise, method.n, 0 if seed is None else seed, split, input_range, precision)
         self._fresh, self._batch_size = seed is None, batch_size
-        self._shape, self._class_names = input_shape, class_names
+        self._shape = None if input_shape is None else tuple(input_shape)
+        self._class_names = class_names
         self._smoothing: Smoothing | None = None
 
     def __repr__(self) -> str:
@@ -202,6 +205,8 @@ class VotingCertifier:
         Raises:
             InputError: the base classifier does not accept an input, or returns NaN.
         """
+        if self._shape is not None and np.shape(inputs) == (0, *self._shape):
+            return self._no_certificates()
         sharded = ShardedInputs(inputs, self._plan.input_range)
         if self._shape is None:
             self._shape = sharded.shape
@@ -211,6 +216,13 @@ class VotingCertifier:
         selection = self.live(sharded, f"{self._plan.split}-{SELECTION}", self.selection_votes)
         found = self.method.certify_votes(votes, selection)
         return _with_shares(found, votes)
+
+    def _no_certificates(self) -> Certificates:
+        nothing, whole = np.zeros(0), np.zeros(0, dtype=np.int64)
+        shares = np.zeros((0, len(self.class_names)), dtype=np.float32)
+        return Certificates.from_bound(
+            whole, nothing, guarantee=self.guarantee, passes=0, probabilities=shares
+        )
 
     def using(self, method: VoteMethod) -> "VotingCertifier":
         """Return the same binding with another method."""
@@ -222,7 +234,7 @@ class VotingCertifier:
         """Return votes of inputs, drawn on demand, with fresh noise unless seeded."""
         plan = self._plan
         seed = secrets.randbits(63) if self._fresh else plan.seed
-        named = replace(plan, n=n or plan.n, seed=seed, split=split or plan.split)
+        named = replace(plan, n=plan.n if n is None else n, seed=seed, split=split or plan.split)
         return LiveVotes(self.base, inputs, named, batch_size=self._batch_size)
 
 

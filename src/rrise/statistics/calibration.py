@@ -7,10 +7,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rrise.errors import InputError
+from rrise.errors import InputError, SettingError
 from rrise.statistics.binomial import check_budget, clopper_pearson_lower
 from rrise.statistics.conformal import Level, conformal_rank, conformal_share, exact_level
 from rrise.statistics.scores import PROBIT, Score, as_score
+
+_ROUNDING = 1e-9
+"""How far a bound may exceed what the votes prove by rounding alone, in the check of a score."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,13 @@ def fit_calibration(
     if not np.all(np.isfinite(residual)):
         raise InputError("a calibration score is not finite: the offset cannot be computed")
     offset = max(0.0, float(np.partition(residual, rank - 1)[rank - 1]))
+    kept = int(np.count_nonzero(chosen.bound(q, offset, ceiling) <= lower + _ROUNDING))
+    if kept < rank:
+        raise SettingError(
+            f"the score {chosen.name!r} is not valid: its bounds hold for {kept} of {q.size} calibration "
+            f"inputs at its offset, expected at least {rank}. A residual up to the offset must imply a bound "
+            f"up to what the votes prove"
+        )
     calibration = Calibration(chosen, offset, rank, q.size, n, beta=exact_beta, gamma=gamma)
     return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual)
 

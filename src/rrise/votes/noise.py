@@ -94,7 +94,7 @@ class Gaussian(Noise):
 
     def to_json(self) -> Json:
         """Return `sigma` alone, as in all earlier files."""
-        return {"sigma": self.sigma}
+        return {"sigma": self.sigma} if type(self) is Gaussian else super().to_json()
 
 
 NOISES: dict[str, type[Noise]] = {Gaussian.name: Gaussian}

@@ -1,8 +1,5 @@
 """A small certifier with its calibration inputs and votes, exported once for all tests."""
 
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +7,6 @@ import torch
 from torch import nn
 
 import rrise
-from rrise.files import sha256_of_file, sha256_of_json
 from rrise.votes.array import Votes
 from rrise.votes.smoothing import Smoothing
 
@@ -62,13 +58,3 @@ def rrise_digests(images: np.ndarray) -> list[bytes]:
     from rrise.data.inputs import input_digests
 
     return input_digests(torch.from_numpy(images))
-
-
-def sign(folder: Path, change: Callable[[dict], object] = lambda _: None) -> None:
-    """Edit certifier.json and recompute every checksum, as somebody who knows how would."""
-    path = folder / "certifier.json"
-    manifest = json.loads(path.read_text())
-    manifest["files"] = {file.name: sha256_of_file(file) for file in folder.iterdir() if file != path}
-    manifest.pop("sha256")
-    change(manifest)
-    path.write_text(json.dumps({**manifest, "sha256": sha256_of_json(manifest)}))

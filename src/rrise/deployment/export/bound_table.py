@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rrise.errors import SettingError
 from rrise.statistics import Calibration, float32_below
 from rrise.votes.noise import Noise
 
@@ -49,6 +50,11 @@ class BoundTable:
         highest = float(calibration.lower_bound(1.0))
         knots = _smallest_with(calibration, _wanted_bounds(highest, noise))
         exact = calibration.lower_bound(knots)
+        if np.any(np.diff(exact) < 0):
+            raise SettingError(
+                f"the score {calibration.score.name!r} cannot be exported: its bound falls where the top "
+                f"probability grows"
+            )
         bound = float32_below(np.maximum(exact - MARGIN, 0.0))
         radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
         radius = np.where(bound > 0.5, float32_below(radius), np.float32(0))

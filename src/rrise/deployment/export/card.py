@@ -16,8 +16,9 @@ def card(export: Export, more: Json) -> str:
     words, runtime = guarantee.words, runtime_by_name(form.runtime)
     return f"""# RRISE certifier, exported for {form.runtime} as {form.numbers}
 
-`certifier.onnx` returns a class and a certified L2 radius for each input, in one forward pass. Within that
-radius, the smoothed classifier does not change its answer. Otherwise the certifier abstains.
+`certifier.onnx` returns a class and a certified radius ({export.smoothing.noise.norm}) for each input, in
+one forward pass. Within that radius, the smoothed classifier does not change its answer.
+Otherwise the certifier abstains.
 
 ## What is promised
 

@@ -19,7 +19,7 @@ class Certificate(BaseModel):
     label: int = Field(examples=[3])
     class_name: str = Field(examples=["cat"])
     radius: float = Field(
-        description="L2 distance within which the smoothed classifier keeps its answer, rounded down; 0 if "
+        description="Distance within which the smoothed classifier keeps its answer, rounded down; 0 if "
         "abstained.",
         examples=[0.412345],
     )

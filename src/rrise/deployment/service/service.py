@@ -128,7 +128,7 @@ class Service:
         found, guarantee = await self._certified(self._batcher, inputs, observed), self._guarantee_id
         if alarmed and self._fallback is not None:
             found = await self._certified(self._voting, inputs)
-            guarantee = self._fallback.guarantee.id
+            guarantee = found.guarantee.id
         elif alarmed and self.alarm.policy == ABSTAIN:
             found = found.abstained()
         issued = int(np.count_nonzero(found.issued))
