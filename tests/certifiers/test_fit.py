@@ -56,6 +56,8 @@ def test_a_base_without_a_last_layer_is_trained_whole(uniform: np.ndarray) -> No
         ({"calibration": 600}, SettingError, "a count below the 600 inputs"),
         ({"calibration": 0.0}, SettingError, "expected calibration as a share"),
         ({"calibration": 50, "failure": 0.01}, SettingError, "50 calibration inputs are too few"),
+        ({"failure": 0.0005}, SettingError, "expected failure above 0.001"),
+        ({"calibration": "some"}, SettingError, "expected calibration as a share"),
         ({"calibration_votes": 5}, SettingError, "5 votes can never certify"),
         ({"sigma": -1}, SettingError, "positive noise level"),
         ({"input_range": (0.4, 0.6)}, InputError, "expected inputs in"),

@@ -191,3 +191,20 @@ def test_no_input_gives_no_certificate(any_certifier: Certifier) -> None:
 def test_a_certifier_needs_selection_votes(half_space: HalfSpace, votes: int) -> None:
     with pytest.raises(SettingError, match="expected selection_votes to be at least 1"):
         rrise.MonteCarlo(50, 0.1).bind(half_space, sigma=0.25, selection_votes=votes)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_counts_are_no_votes_in_order(method: VoteMethod, half_space: HalfSpace, uniform: np.ndarray) -> None:
+    counted = rrise.collect_votes(half_space, uniform[:3], sigma=0.25, n=300)
+    with pytest.raises(InputError, match="from read_sequence; got a Votes"):
+        method.certify_votes(counted, counted)  # type: ignore[arg-type]
+
+
+def test_a_certifier_does_not_replace_an_exported_one(
+    certifier: SurrogateCertifier, half_space: HalfSpace, uniform: np.ndarray, tmp_path: Path
+) -> None:
+    settings = {"sigma": 0.25, "n": 400, "seed": 1}
+    votes = rrise.collect_votes(half_space, uniform[300:500], split="calibration", **settings)
+    rrise.export_certifier(certifier, uniform[300:500], votes, tmp_path / "out")
+    with pytest.raises(ValueError, match="is not a certifier folder"):
+        certifier.save(tmp_path / "out")

@@ -17,7 +17,14 @@ from rrise.models.head import find_head
 from rrise.models.logits import logits_of
 from rrise.progress import OnProgress, progress_bar
 from rrise.seeds import derive_seed
-from rrise.statistics import Level, Score, check_budget, conformal_rank, conformal_share
+from rrise.statistics import (
+    Level,
+    Score,
+    check_budget,
+    conformal_rank,
+    conformal_share,
+    exact_level,
+)
 from rrise.training.settings import SurrogateTraining
 from rrise.training.surrogate_training import train_surrogate
 from rrise.votes.collect import collect_votes
@@ -141,6 +148,11 @@ def _count(calibration: int | float, inputs: int) -> int:
 
 def _check_levels(calibration: int, votes: int, failure: Level) -> None:
     """Refuse what calibration would refuse after all votes and training."""
+    if exact_level(failure, "failure") <= exact_level(BETA, "beta"):
+        raise SettingError(
+            f"expected failure above {BETA}, the part that pays for the noise of the votes; got {failure}. "
+            f"calibrate(beta=...) takes a smaller part"
+        )
     conformal_rank(calibration, conformal_share(failure, BETA))
     check_budget(votes, BETA, "beta")
 

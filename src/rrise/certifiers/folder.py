@@ -212,7 +212,8 @@ def _replaceable(folder: Path) -> bool:
         manifest = read_signed_json(folder / MANIFEST)
     except FolderError:
         return False
-    return names <= {MANIFEST, "manifest.json", *manifest.get("files", ())}
+    ours = manifest.get("kind", KIND) == KIND
+    return ours and names <= {MANIFEST, "manifest.json", *manifest.get("files", ())}
 
 
 def _save_network(certifier: SurrogateCertifier, folder: Path) -> None:

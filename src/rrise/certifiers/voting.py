@@ -252,6 +252,10 @@ def check_whole_number(settings: Any, name: str) -> None:
 
 def check_enough_votes(votes: VoteSequence, n: int) -> None:
     """Refuse fewer than `n` votes per input."""
+    if not isinstance(votes, VoteSequence):
+        raise InputError(
+            f"expected votes in the order of their draws, from read_sequence; got a {type(votes).__name__}"
+        )
     if votes.length < n:
         raise InputError(f"expected at least {n} votes of each input, got {votes.length}")
 

@@ -23,8 +23,9 @@ def save_model(folder: Path, architecture: str, module: nn.Module, **options: An
     write_signed_json(folder / CONFIG, config)
 
 
-def load_model(folder: Path) -> nn.Module:
+def load_model(folder: str | Path) -> nn.Module:
     """Read what `save_model` wrote; refuse weights that are not the saved ones."""
+    folder = Path(folder)
     config = read_signed_json(folder / CONFIG)
     module = build_model(config["architecture"], seed=0, **config["options"])
     load_weights(module, load_tensors(folder / WEIGHTS), str(folder))

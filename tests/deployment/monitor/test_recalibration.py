@@ -279,3 +279,9 @@ def test_a_recalibrated_certifier_is_not_exported_with_the_inputs_of_its_run(
         result.exception or result.output
     )
     assert not (tmp_path / "exported").exists()
+
+
+def test_the_watched_certifier_is_not_overwritten(certifier: SurrogateCertifier, tmp_path: Path) -> None:
+    certifier.save(tmp_path / "certifier")
+    with pytest.raises(rrise.RriseError, match=r"expected another folder than .* to write to"):
+        recalibrate_folder(tmp_path / "certifier", tmp_path / "m.db", tmp_path / "certifier")

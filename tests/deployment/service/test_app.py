@@ -273,3 +273,21 @@ def test_another_base_classifier_is_refused_at_start(
     assert create_app(certifier, base=base).state.service.verifier is not None
     assert not any(part.training for part in base.modules())
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/v1/certify?probabilites=true", "'probabilites': did you mean probabilities?"),
+        ("/v1/verify?alpha=0.1", "'alpha'; there are votes and failure"),
+        ("/v1/verify?failur=0.1", "'failur': did you mean failure?"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused(
+    image_certifier: tuple[SurrogateCertifier, nn.Module], path: str, sentence: str
+) -> None:
+    certifier, base = image_certifier
+    with TestClient(create_app(certifier, base=base)) as client:
+        answer = ask(client, npy(some_images(1)), NPY, path)
+    assert answer.status_code == 422
+    assert sentence in answer.json()["error"]

@@ -126,6 +126,10 @@ def recalibrate_folder(
     from rrise.certifiers.folder import load_certifier
     from rrise.deployment.export.folder import is_exported
 
+    if Path(out).resolve() == Path(certifier).resolve():
+        raise SettingError(
+            f"expected another folder than {certifier} to write to: the watched certifier stays as it is"
+        )
     audited = read_audited(database, 0.0 if since is None else _seconds(since))
     if since is None and audited.alarm is not None:
         raise SettingError(

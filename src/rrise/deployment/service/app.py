@@ -23,6 +23,7 @@ from rrise.deployment.service.samples import Sample
 from rrise.deployment.service.service import Service
 from rrise.deployment.service.settings import ServiceSettings
 from rrise.deployment.service.verification import DEFAULT_FAILURE, DEFAULT_VOTES
+from rrise.errors import did_you_mean
 from rrise.files import Json
 
 PAGE = {
@@ -127,6 +128,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     )
     async def certify(request: Request) -> Response:
         """Send an image, the bytes of a .npy file, a JSON array, or a form with one or more files."""
+        _check_query(request, "probabilities", "trial")
         answer = await service.certify(
             request,
             with_probabilities=_asked(request, "probabilities"),
@@ -151,8 +153,17 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
         Events: `start`, then a `look` after each step with what is certified so far, then `certificate`.
         """
+        _check_query(request, "votes", "failure")
         events = await service.verification(request, votes, failure)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+def _check_query(request: Request, *known: str) -> None:
+    """Refuse unknown query parameters: a misspelt level would silently be the default."""
+    for name in request.query_params:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; there are {' and '.join(known)}"
+            raise RefusedError(422, f"expected no query parameter {name[:40]!r}{hint}")
 
 
 def _asked(request: Request, name: str) -> bool:
