@@ -19,7 +19,7 @@ class Certifier(Protocol):
     """Anything that maps inputs to certificates.
 
     There are three kinds: a calibrated surrogate, an exported certifier, and a voting method bound to its
-    base classifier. The service, the command line and evaluations use only this interface.
+    base classifier. The service, the command line and the monitor use only this interface.
 
     All certifiers treat bad values alike. A value that is not finite or out of range raises an `InputError`
     that names the input. If a surrogate returns NaN for a valid input, the certifier abstains. If a base
