@@ -22,6 +22,7 @@ SOURCES = (
     "src/rrise/evaluation/report/shown.py",
     "src/rrise/data/inputs.py",
     "src/rrise/looks.py",
+    "src/rrise/registry.py",
     "src/rrise/votes/array.py",
     "src/rrise/votes/noise.py",
     "src/rrise/votes/smoothing.py",

@@ -28,6 +28,7 @@ from rrise.certifiers.stored_calibration import (
     check_calibration,
     load_evidence,
     save_evidence,
+    stored_guarantee,
 )
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.errors import FolderError, MismatchError, RriseError
@@ -174,10 +175,7 @@ def _checked_guarantee(
     folder: Path,
 ) -> Guarantee:
     """Return the guarantee that follows from the calibration; refuse stored facts that differ."""
-    try:
-        guarantee = Guarantee.from_json(stored, smoothing)
-    except FolderError as error:
-        raise FolderError(f"{folder}: {error}") from None
+    guarantee = stored_guarantee(stored, smoothing, folder)
     facts = guarantee.calibration
     if facts is not None and 0 <= (facts.seen_in_training or 0) <= calibration.size:
         again = surrogate_guarantee(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rrise.errors import SettingError
 from rrise.looks import UNKNOWN, Look
+from rrise.registry import register
 from rrise.statistics import Level
 
 if TYPE_CHECKING:
@@ -74,10 +74,7 @@ METHODS: dict[str, Method] = {}
 
 def register_method(method: Method) -> Method:
     """Register a method under its name, which must be new."""
-    if method.name in METHODS:
-        raise SettingError(f"a method named {method.name!r} is registered already: choose another name")
-    METHODS[method.name] = method
-    return method
+    return register(METHODS, method.name, method, "method")
 
 
 def methods() -> list[Method]:

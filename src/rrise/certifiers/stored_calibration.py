@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rrise.certifiers.guarantee import Guarantee
 from rrise.errors import FolderError
 from rrise.files import Json, write_table
 from rrise.statistics import (
@@ -16,6 +17,7 @@ from rrise.statistics import (
     refit_calibration,
     score_by_name,
 )
+from rrise.votes.smoothing import Smoothing
 
 _COLUMNS = ("top_probability", "agreeing_votes", "lower_bound", "score")
 
@@ -56,6 +58,14 @@ def check_calibration(calibration: Calibration, evidence: CalibrationEvidence, f
             f"its {again.size} calibration inputs, got {calibration.offset!r} at rank {calibration.rank} of "
             f"{calibration.size}"
         )
+
+
+def stored_guarantee(value: Json, smoothing: Smoothing, folder: Path) -> Guarantee:
+    """Read the guarantee in a folder's manifest; one that contradicts itself or the folder is refused."""
+    try:
+        return Guarantee.from_json(value, smoothing)
+    except FolderError as error:
+        raise FolderError(f"{folder}: {error}") from None
 
 
 def save_evidence(evidence: CalibrationEvidence, path: Path) -> None:

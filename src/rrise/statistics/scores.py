@@ -19,6 +19,7 @@ from scipy import special
 
 from rrise.errors import SettingError, did_you_mean
 from rrise.looks import BLUE, UNKNOWN, VERMILLION, Look
+from rrise.registry import register
 
 Array = NDArray[np.float64]
 
@@ -58,10 +59,7 @@ SCORES: dict[str, Score] = {}
 
 def register_score(score: Score) -> Score:
     """Register a score under its name, which must be new."""
-    if score.name in SCORES:
-        raise SettingError(f"a score named {score.name!r} is registered already: choose another name")
-    SCORES[score.name] = score
-    return score
+    return register(SCORES, score.name, score, "score")
 
 
 def score_by_name(name: str) -> Score:

@@ -25,6 +25,7 @@ from rrise.certifiers.stored_calibration import (
     check_calibration,
     load_evidence,
     save_evidence,
+    stored_guarantee,
 )
 from rrise.deployment.export.card import card
 from rrise.deployment.export.exported import Export, ExportedCertifier, ExportProbe
@@ -77,9 +78,11 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
     """
     manifest = _checked_manifest(folder)
     try:
-        export = _export_from(manifest, folder)
+        smoothing = Smoothing.from_json(manifest["smoothing"])
+        guarantee = stored_guarantee(manifest["guarantee"], smoothing, folder)
+        export = _export_from(manifest, guarantee, folder)
         check_calibration(export.calibration, export.evidence, folder)
-        if Guarantee.from_json(manifest["guarantee"], export.smoothing) != export.guarantee:
+        if guarantee != export.guarantee:
             raise FolderError(
                 f"{folder} contradicts itself: its guarantee does not follow from its calibration"
             )
@@ -157,16 +160,15 @@ def _manifest(export: Export) -> Json:
     }
 
 
-def _export_from(manifest: Json, folder: Path) -> Export:
-    smoothing = Smoothing.from_json(manifest["smoothing"])
-    facts = Guarantee.from_json(manifest["guarantee"], smoothing).calibration
+def _export_from(manifest: Json, guarantee: Guarantee, folder: Path) -> Export:
+    facts = guarantee.calibration
     if facts is None:
         raise FolderError(f"{folder / MANIFEST} is damaged or edited: its guarantee names no calibration")
     return Export(
         form=Form(str(manifest["form"]["runtime"]), str(manifest["form"]["numbers"])),
         input_shape=tuple(int(size) for size in manifest["input_shape"]),
         class_names=tuple(str(name) for name in manifest["class_names"]),
-        smoothing=smoothing,
+        smoothing=guarantee.smoothing,
         calibration=calibration_from_json(manifest["calibration"]),
         evidence=load_evidence(folder / EVIDENCE),
         seen_in_training=facts.seen_in_training,

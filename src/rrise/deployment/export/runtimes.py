@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rrise.errors import FolderError, SettingError, did_you_mean
+from rrise.registry import register
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,10 +53,7 @@ RUNTIMES: dict[str, Runtime] = {}
 
 def register_runtime(runtime: Runtime) -> Runtime:
     """Register a runtime under its name, which must be new."""
-    if runtime.name in RUNTIMES:
-        raise SettingError(f"a runtime named {runtime.name!r} is registered already: choose another name")
-    RUNTIMES[runtime.name] = runtime
-    return runtime
+    return register(RUNTIMES, runtime.name, runtime, "runtime")
 
 
 def runtime_by_name(name: str) -> Runtime:

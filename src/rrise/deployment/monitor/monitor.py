@@ -85,7 +85,7 @@ class Monitor:
         keep_inputs: bool = MonitorSettings.keep_inputs,
         max_waiting: int = MonitorSettings.max_waiting,
     ) -> None:
-        check_settings(fraction, policy, max_waiting, base is not None)
+        _check_settings(fraction, policy, max_waiting, base is not None)
         self._policy, self._fraction, self._max_waiting = policy, fraction, max_waiting
         self._store = MonitorStore(
             database, about(certifier, rate), first_tests(certifier, rate), keep_inputs=keep_inputs
@@ -300,7 +300,7 @@ class Monitor:
         return thread
 
 
-def check_settings(fraction: float, policy: str, max_waiting: int, has_base: bool) -> None:
+def _check_settings(fraction: float, policy: str, max_waiting: int, has_base: bool) -> None:
     """Refuse invalid settings of a monitor."""
     MonitorSettings(fraction=fraction, policy=policy, max_waiting=max_waiting)
     if policy == MONTE_CARLO and not has_base:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rrise.errors import SettingError
 from rrise.evaluation.measure.number_text import count_text
+from rrise.registry import register
 
 if TYPE_CHECKING:
     from rrise.evaluation.measure.context import Context
@@ -99,10 +99,7 @@ METRICS: dict[str, Metric] = {}
 
 def register_metric(metric: Metric) -> Metric:
     """Make a metric known by its key, which must be new."""
-    if metric.key in METRICS:
-        raise SettingError(f"a metric named {metric.key!r} is registered already: choose another name")
-    METRICS[metric.key] = metric
-    return metric
+    return register(METRICS, metric.key, metric, "metric")
 
 
 def metrics_in(group: str) -> list[Metric]:
