@@ -81,7 +81,9 @@ def evaluate(classes: int) -> dict:
 
     calibration_votes = calibration.votes(VOTES)
     for part in evidence:
-        for outcome in surrogate_outcomes(part, calibration_votes, FAILURES, beta=0.001):
+        for outcome in surrogate_outcomes(
+            part, calibration_votes, FAILURES, how={"rule": "paper", "beta": 0.001}
+        ):
             keep(outcome)
     for outcome in voting_outcomes(votes, selection, BUDGETS, FAILURES):
         keep(outcome)

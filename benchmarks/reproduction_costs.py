@@ -95,8 +95,8 @@ def _options(evidence: Evidence, score: str) -> Iterator[Entry]:
     heads = [one for one in evidence.surrogates if one.variant.startswith(HEAD)]
     every = {**evidence.fewer_votes, int(evidence.calibration_votes[0].sum()): evidence.calibration_votes}
     for one, (n, votes) in itertools.product(heads, every.items()):
-        level, beta = float(MAIN_LEVEL), evidence.about["beta"]
-        (outcome,) = surrogate_outcomes(one, votes, [level], beta=beta, scores=[score])
+        level, how = float(MAIN_LEVEL), evidence.calibrated_by
+        (outcome,) = surrogate_outcomes(one, votes, [level], how=how, scores=[score])
         total = costs.offline_total(replace(one.offline, calibration=len(votes) * (n + 1)))
         yield {
             "score": score,

@@ -18,13 +18,13 @@ def spread(evidence: Evidence, budget: int, level: str, score: str) -> str:
     tell this. Where not every draw certifies something, behind them stands how many do.
     """
     (one,) = (found for found in evidence.surrogates if found.variant == f"{HEAD}{budget}")
-    votes, labels, beta = evidence.calibration_votes, evidence.labels, evidence.about["beta"]
+    votes, labels, how = evidence.calibration_votes, evidence.labels, evidence.calibrated_by
     rng = np.random.default_rng(0)
     found = []
     for _ in range(RESAMPLED):
         chosen, images = (rng.integers(size, size=size) for size in (len(votes), len(labels)))
         other = replace(one, calibration=one.calibration[chosen], test=one.test[images])
-        (outcome,) = surrogate_outcomes(other, votes[chosen], [float(level)], beta=beta, scores=[score])
+        (outcome,) = surrogate_outcomes(other, votes[chosen], [float(level)], how=how, scores=[score])
         certified = quality(outcome, labels[images])
         found.append((certified["accuracy"], certified["radius"]))
     accuracy, average = np.std(found, axis=0, ddof=1)

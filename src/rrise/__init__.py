@@ -17,6 +17,7 @@ from rrise._version import __version__
 
 if TYPE_CHECKING:
     from rrise.certifiers.calibrating import calibrate as calibrate
+    from rrise.certifiers.cascade import Cascade as Cascade
     from rrise.certifiers.certificates import Certificates as Certificates
     from rrise.certifiers.certifier import Certifier as Certifier
     from rrise.certifiers.early_stopping import EarlyStopping as EarlyStopping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rrise.certifiers.monte_carlo import monte_carlo_certificates as monte_carlo_certificates
     from rrise.certifiers.sequential import Sequential as Sequential
     from rrise.certifiers.surrogate import SurrogateCertifier as SurrogateCertifier
+    from rrise.certifiers.with_votes import SurrogateWithVotes as SurrogateWithVotes
     from rrise.deployment.export.exporting import export_certifier as export_certifier
     from rrise.deployment.loading import load_deployed as load_deployed
     from rrise.deployment.monitor.monitor import Monitor as Monitor
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rrise.votes.store import VoteStore as VoteStore
 
 _HOMES = {
+    "Cascade": "rrise.certifiers.cascade",
     "Certificates": "rrise.certifiers.certificates",
     "Certifier": "rrise.certifiers.certifier",
     "EarlyStopping": "rrise.certifiers.early_stopping",
@@ -63,6 +66,7 @@ _HOMES = {
     "Surrogate": "rrise.training.surrogate",
     "SurrogateCertifier": "rrise.certifiers.surrogate",
     "SurrogateTraining": "rrise.training.settings",
+    "SurrogateWithVotes": "rrise.certifiers.with_votes",
     "TrainingSettings": "rrise.training.settings",
     "VotePlan": "rrise.votes.plan",
     "VoteStore": "rrise.votes.store",

@@ -56,9 +56,9 @@ def test_a_base_without_a_last_layer_is_trained_whole(uniform: np.ndarray) -> No
         ({"calibration": 600}, SettingError, "a count below the 600 inputs"),
         ({"calibration": 0.0}, SettingError, "expected calibration as a share"),
         ({"calibration": 50, "failure": 0.01}, SettingError, "50 calibration inputs are too few"),
-        ({"failure": 0.0005}, SettingError, "expected failure above 0.001"),
+        ({"failure": 0.0005}, SettingError, "for gamma=0.0004: use at least 2499"),
         ({"calibration": "some"}, SettingError, "expected calibration as a share"),
-        ({"calibration_votes": 5}, SettingError, "5 votes can never certify"),
+        ({"calibration_votes": 2}, SettingError, "2 votes can never certify"),
         ({"sigma": -1}, SettingError, "positive noise level"),
         ({"input_range": (0.4, 0.6)}, InputError, "expected inputs in"),
         ({"training": rrise.SurrogateTraining(strategy="some")}, SettingError, "a strategy out of"),
@@ -73,11 +73,12 @@ def test_settings_that_cannot_work_are_refused(
     sentence: str,
 ) -> None:
     with pytest.raises(error, match=sentence):
-        rrise.fit(half_space, uniform, **{"sigma": 0.25, "training": QUICK, **changes})  # type: ignore[arg-type]
+        rrise.fit(half_space, uniform, **{"sigma": 0.25, "failure": 0.05, "training": QUICK, **changes})  # type: ignore[arg-type]
 
 
 def test_repeated_inputs_in_both_parts_are_refused(half_space: HalfSpace, uniform: np.ndarray) -> None:
     twice = np.concatenate([uniform, uniform])
     with pytest.raises(MismatchError, match="were used to train the surrogate"):
-        rrise.fit(half_space, twice, sigma=0.25, training=QUICK)
-    assert rrise.fit(half_space, twice, sigma=0.25, training=QUICK, allow_seen=True).guarantee.level == 0.95
+        rrise.fit(half_space, twice, sigma=0.25, failure=0.05, training=QUICK)
+    seen = rrise.fit(half_space, twice, sigma=0.25, failure=0.05, training=QUICK, allow_seen=True)
+    assert seen.guarantee.level == 0.95

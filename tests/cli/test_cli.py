@@ -29,7 +29,7 @@ def test_certifies_a_folder_as_a_table(run, certifier: Path, samples: Path) -> N
     code, output, _ = run("certify", certifier, samples)
     assert code == 0
     assert output.count(".png") == 12
-    assert "The probability of issuing a wrong radius is at most 0.05" in output
+    assert "The probability of issuing a wrong radius is at most 0.01" in output
     assert "P[issued]" in output
 
 
@@ -52,7 +52,7 @@ def test_certifies_images_and_arrays_as_json(run, certifier: Path, samples: Path
     direct = rrise.load_certifier(certifier)(pixels[None])
     assert certificates[0]["label"] == direct.label[0]
     assert direct.radius[0] - 2e-6 <= certificates[0]["radius"] <= direct.radius[0]
-    assert answer["guarantee"]["failure"] == "0.05"
+    assert answer["guarantee"]["failure"] == "0.01"
     assert answer["guarantee"]["id"]
 
 

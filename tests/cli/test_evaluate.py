@@ -28,7 +28,7 @@ def test_every_method_that_votes_is_evaluated_at_every_level(quick_demo: Path) -
     found = results(quick_demo)
     assert methods(quick_demo) == set(METHODS) - {JENSEN_SHANNON.name}
     levels = {result["failure"] for result in found["results"] if result["method"] == RRISE.name}
-    assert levels == {"0.25", "0.1", "0.05"}  # 100 calibration inputs are too few for 0.01
+    assert levels == {"0.25", "0.1", "0.05", "0.01"}
     assert {result["failure"] for result in found["results"] if result["method"] == TWO_STAGE.name} == {
         "0.25",
         "0.1",
@@ -57,16 +57,17 @@ def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> N
     assert "written" not in again
 
 
-def test_what_could_not_be_had_is_named(run, quick_demo: Path) -> None:
-    output = " ".join(run("report", quick_demo)[1].split())
+def test_what_could_not_be_had_is_named(run, finished: Path) -> None:
+    assert run("evaluate", finished, "--set", "evaluation.failures=[0.005]")[0] == 0
+    output = " ".join(run("report", finished)[1].split())
     assert "left out: budgets 1000, 5000, 10000: 500 votes are stored" in output
-    assert "left out: RRISE at failure 0.01: it takes 111 calibration inputs, not 100" in output
+    assert "left out: RRISE at failure 0.005: it takes 249 calibration inputs, not 150" in output
 
 
 @pytest.mark.usefixtures("figures_left_blank")
 def test_a_repeated_level_counts_once(run, finished: Path) -> None:
     assert run("evaluate", finished, "--set", "evaluation.failures=[0.1, 0.10, 0.05]")[0] == 0
-    assert {result["failure"] for result in results(finished)["results"]} == {"0.05", "0.1"}
+    assert {result["failure"] for result in results(finished)["results"]} == {"0.01", "0.05", "0.1"}
 
 
 @pytest.mark.usefixtures("figures_left_blank")
@@ -75,7 +76,7 @@ def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished
     assert code == 0
     assert "protocol paper" in output
     found = results(finished)
-    assert (found["test_inputs"], found["protocol"]) == (200, "paper")
+    assert (found["test_inputs"], found["protocol"]) == (300, "paper")
     assert TWO_STAGE.name in methods(finished)
     assert {path.name for path in (finished / "votes").iterdir()} >= {"calibration-reported"}
     splits = json.loads((finished / "splits.json").read_text())
@@ -85,7 +86,7 @@ def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished
     ]
     assert ours == sorted(splits["calibration"] + splits["test"])
     assert run("evaluate", finished, "--protocol", "held-out", "--no-paper")[0] == 0
-    assert results(finished)["test_inputs"] == 100
+    assert results(finished)["test_inputs"] == 150
 
 
 def test_runs_are_compared_over_seeds(run, finished: Path, tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         [data]
         source = "npz:data.npz"
         calibration = 100
+        [calibration]
+        failure = 0.05
         [base]
         architecture = "{name}:make"
         sigma = 0.25

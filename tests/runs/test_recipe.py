@@ -112,7 +112,7 @@ def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
     written = RecipeFile.find(name).tables
     optional = {
         *("train", "test", "unlabelled", "copies", "copies_augmentations"),
-        *("weights", "compile", "head", "votes"),
+        *("weights", "compile", "head", "votes", "promise", "confidence", "per"),
     }
     for table, kind in TABLES.items():
         expected = {part.name for part in fields(kind)} - optional
@@ -125,7 +125,7 @@ def test_the_digits_recipe_is_the_demo() -> None:
     recipe = read_recipe("digits")
     assert (recipe.data.validation, recipe.data.calibration) == (150, 350)
     assert (recipe.votes.train, recipe.votes.calibration, recipe.votes.test) == (1_000, 10_000, 10_000)
-    assert (recipe.calibration.failure, recipe.calibration.score) == (0.05, "probit")
+    assert (recipe.calibration.failure, recipe.calibration.score) == (0.01, "probit")
     assert {recipe.data.seed, recipe.base.seed, recipe.votes.seed, recipe.surrogate.seed} == {100}
 
 
@@ -252,11 +252,11 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
         ({"data.copies": 1}, "expected both data.copies and data.copies_augmentations"),
         ({"data.copies_augmentations": ["flip"]}, "expected both data.copies and data.copies_augmentations"),
         ({"votes.sigma": 0.0}, "expected votes.sigma to be above 0, got 0.0"),
-        ({"votes.calibration": 9}, "9 votes can never certify at beta=0.001"),
-        ({"votes.test": 4}, "4 votes can never certify at failure=0.05"),
-        ({"data.calibration": 10}, "10 calibration inputs are too few for gamma=0.049"),
+        ({"votes.calibration": 2}, "2 votes can never certify at beta=0.2"),
+        ({"votes.test": 6}, "6 votes can never certify at failure=0.01"),
+        ({"data.calibration": 10}, "10 calibration inputs are too few for gamma=0.008"),
         ({"calibration.failure": 1.5}, "expected calibration.failure to be above 0 and below 1, got 1.5"),
-        ({"calibration.beta": 0.05}, "expected beta below the total failure"),
+        ({"calibration.beta": 0.05, "calibration.rule": "paper"}, "expected beta below the total failure"),
         ({"surrogate.architecture": "resnet-18"}, "expected surrogate.strategy 'all-random', got 'head'"),
         (
             {"surrogate.options": {"classes": 3}},

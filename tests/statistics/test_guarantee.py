@@ -1,4 +1,4 @@
-"""The promise itself, by simulation: a half-space whose smoothed probabilities are known exactly.
+"""The paper's rule by simulation: a half-space whose smoothed probabilities are known exactly.
 
 An input is its signed distance to the hyperplane in units of sigma, so the smoothed probability of class
 1 is Phi(distance). The surrogate is a fixed function that errs in both directions and sometimes answers
@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from rrise.statistics import calibration as calibration_module
 from rrise.statistics import fit_calibration
+from rrise.statistics import promises as promises_module
 
 VOTES = 100_000
 FRESH = 200
@@ -52,7 +52,7 @@ def simulate(
         held_out, fresh = draw(rng, size), draw(rng, FRESH)
         agreeing = rng.binomial(votes, held_out.true_probability)
         fitted, _ = fit_calibration(
-            held_out.top_probability, agreeing, votes, failure=failure, beta=0.001, score=score
+            held_out.top_probability, agreeing, votes, failure=failure, beta=0.001, score=score, rule="paper"
         )
         bound = fitted.lower_bound(fresh.top_probability)
         covered.append(np.mean(bound <= fresh.true_probability))
@@ -86,7 +86,7 @@ def test_the_rank_wastes_nothing(size: int, failure: float, score: str) -> None:
     for _ in range(CALIBRATIONS):
         inputs = draw(rng, size + 1)
         agreeing = rng.binomial(VOTES, inputs.true_probability)
-        settings = {"failure": failure, "beta": 0.001, "score": score}
+        settings = {"failure": failure, "beta": 0.001, "score": score, "rule": "paper"}
         fitted, evidence = fit_calibration(inputs.top_probability[:-1], agreeing[:-1], VOTES, **settings)
         _, all_of_them = fit_calibration(inputs.top_probability, agreeing, VOTES, **settings)
         within.append(all_of_them.score[-1] <= np.sort(evidence.score)[fitted.rank - 1])
@@ -101,8 +101,8 @@ def test_the_rank_wastes_nothing(size: int, failure: float, score: str) -> None:
 def test_a_rank_one_too_small_is_caught(
     size: int, failure: float, score: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exact = calibration_module.conformal_rank
-    monkeypatch.setattr(calibration_module, "conformal_rank", lambda m, gamma: exact(m, gamma) - 1)
+    exact = promises_module.conformal_rank
+    monkeypatch.setattr(promises_module, "conformal_rank", lambda m, gamma: exact(m, gamma) - 1)
     with pytest.raises(AssertionError, match="promised"):
         check_promise(size, failure, score)
 

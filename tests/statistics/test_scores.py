@@ -46,7 +46,9 @@ def test_probit_offset_shortens_every_radius_by_the_same_length() -> None:
 
 def test_additive_offset_is_the_papers() -> None:
     q, agreeing, n = np.linspace(0.5, 0.95, 50), np.arange(450, 950, 10), 1000
-    calibration, evidence = fit_calibration(q, agreeing, n, failure=0.25, beta=0.001, score="additive")
+    calibration, evidence = fit_calibration(
+        q, agreeing, n, failure=0.25, beta=0.001, score="additive", rule="paper"
+    )
     residual = np.sort(q - clopper_pearson_lower(agreeing, n, 0.001))
     assert calibration.rank == 39  # ceil(51 * 0.751)
     assert calibration.offset == residual[38]
@@ -54,14 +56,16 @@ def test_additive_offset_is_the_papers() -> None:
     np.testing.assert_allclose(calibration.lower_bound([0.9]), 0.9 - calibration.offset)
 
 
-def test_offset_is_never_negative() -> None:
-    calibration, _ = fit_calibration([0.6] * 30, [990] * 30, 1000, failure=0.2)
-    assert calibration.offset == 0
+def test_the_papers_offset_is_never_negative() -> None:
+    for rule, negative in (("paper", False), ("floored", True)):
+        calibration, _ = fit_calibration([0.6] * 30, [990] * 30, 1000, failure=0.2, rule=rule)
+        assert (calibration.offset < 0) == negative
 
 
 def test_inputs_without_a_single_agreeing_vote_make_the_certifier_abstain_and_not_fail() -> None:
-    calibration, _ = fit_calibration([0.9] * 40, [0] * 40, 1000, failure=0.1)
-    assert calibration.lower_bound([0.999])[0] < 0.5
+    for rule, top in (("paper", 0.999), ("floored", 0.9)):
+        calibration, _ = fit_calibration([0.9] * 40, [0] * 40, 1000, failure=0.1, rule=rule)
+        assert calibration.lower_bound([top])[0] < 0.5
 
 
 def test_a_score_that_is_not_finite_never_becomes_an_offset_of_zero() -> None:
@@ -95,7 +99,7 @@ def test_hardly_any_agreement_is_never_certified_at_any_level() -> None:
 def test_impossible_calibrations_are_refused_in_a_sentence(changes: dict[str, object], sentence: str) -> None:
     arguments: dict[str, object] = {"top_probability": [0.9] * 40, "agreeing": [9] * 40, "n": 1000}
     with pytest.raises(ValueError, match=sentence):
-        fit_calibration(**{**arguments, "failure": 0.1, **changes})  # type: ignore[arg-type]
+        fit_calibration(**{**arguments, "failure": 0.1, "rule": "paper", **changes})  # type: ignore[arg-type]
 
 
 def test_names_the_scores_it_knows() -> None:
@@ -104,6 +108,10 @@ def test_names_the_scores_it_knows() -> None:
 
 
 def test_a_score_whose_bounds_do_not_hold_is_refused() -> None:
-    lying = Score("lying", lambda q, *_: 0 * q, lambda q, *_: q)
+    lying = Score(
+        "lying",
+        lambda q, allowed, _: np.where(allowed <= 0.5, 1, 0) * q,
+        lambda q, t, _: np.where(t < 1, q, 0),
+    )
     with pytest.raises(ValueError, match="the score 'lying' is not valid: its bounds hold for 0 of 40"):
-        fit_calibration([0.9] * 40, [500] * 40, 1000, failure=0.1, score=lying)
+        fit_calibration([0.9] * 40, [600] * 40, 1000, failure=0.1, score=lying)

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -10,7 +11,9 @@ from torch import nn
 from rrise.certifiers.guarantee import surrogate_guarantee
 from rrise.certifiers.probe import Probe
 from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.certifiers.with_votes import query_evidence
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
+from rrise.defaults import CONFIDENCE, FAILURE
 from rrise.errors import InputError, MismatchError, RriseError, SettingError
 from rrise.models.checks import check_is_function, check_module
 from rrise.models.evaluating import evaluating
@@ -20,14 +23,15 @@ from rrise.models.inspection import precision_name, precision_of, uncompiled
 from rrise.models.logits import logits_of
 from rrise.models.precision import identity_at
 from rrise.models.program import Program
-from rrise.statistics import Level, Score, fit_calibration
+from rrise.statistics import FLOORED, Level, Promise, Rule, Score, fit_calibration
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 from rrise.votes.noise import Noise, as_noise
+from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
-BETA = 0.001
-"""The part of the failure that pays for the noise of the votes, as in the paper."""
+Grouping = Literal["class"] | Sequence[Sequence[int | str]] | None
+"""How classes are grouped: `class` for each its own, or lists of classes by number or name."""
 
 
 def calibrate(
@@ -36,29 +40,45 @@ def calibrate(
     votes: Any,
     *,
     sigma: float | Noise | None = None,
-    failure: Level = 0.05,
-    beta: Level = BETA,
+    failure: Level = FAILURE,
+    promise: str | Promise = Promise.MARGINAL,
+    confidence: Level = CONFIDENCE,
+    per: Grouping = None,
+    beta: Level | None = None,
     score: str | Score = "probit",
+    rule: str | Rule = FLOORED,
     input_range: InputRange | Literal["of the votes"] = "of the votes",
     base: nn.Module | None = None,
     class_names: tuple[str, ...] | list[str] | None = None,
     allow_seen: bool = False,
     batch_size: int = BATCH_SIZE,
+    query_votes: Any = None,
 ) -> SurrogateCertifier:
     """Calibrate a surrogate once, on held-out inputs and their votes.
 
-    `failure = beta + gamma` bounds the probability of a wrong certificate. `beta` covers the noise of the
-    votes, `gamma` the surrogate's errors.
+    `failure` bounds the probability of issuing a wrong radius. What that probability is about is the promise:
+
+    - `marginal`: new input, calibration inputs and noise together;
+    - `pac`: new inputs, given these calibration inputs, with a confidence;
+    - `issued`: the share of wrong radii among the issued ones, given these calibration inputs, with a
+      confidence.
 
     Args:
         surrogate: a module from inputs to K logits, such as `train_surrogate` returns.
         images: calibration inputs. They must be drawn like those to be certified later, and must not have
             been used to train the surrogate.
-        votes: their votes, by the base classifier that the surrogate approximates.
+        votes: their votes, by the base classifier that the surrogate approximates: from `collect_votes`, or
+            in their order from `read_sequence`. The latter prepare `with_votes` too.
         sigma: the noise of the votes; needed only if the votes do not record it.
         failure: the allowed probability of issuing a wrong radius.
-        beta: the part of `failure` that covers the noise of the votes.
+        promise: what `failure` is about: `marginal`, `pac` or `issued`.
+        confidence: the confidence of `pac` and `issued` over the calibration inputs.
+        per: keep the promise for each class that the surrogate answers (`class`), or for each of these
+            groups of classes. Default: for all inputs together.
+        beta: the level at which votes are bounded. Default: 0.2, or 0.001 under the rule `paper`.
         score: `probit`, `additive` as in the paper, or a `Score`.
+        rule: `floored` charges only for issued bounds and splits the failure as `gamma / (1 - beta)`; `paper`
+            charges for all bounds and splits it as `beta + gamma`.
         input_range: lowest and highest value of an input. Default: that of the votes, or (0, 1).
         base: the base classifier, to check that the votes belong to it. Needed if the surrogate is not from
             `train_surrogate` and the votes do not record their origin.
@@ -66,6 +86,8 @@ def calibrate(
         allow_seen: accept calibration inputs that equal training inputs, if equal inputs occur naturally in
             this data.
         batch_size: inputs per forward pass.
+        query_votes: a few further votes of the calibration inputs, with noise of their own. They prepare
+            `with_votes` for that number of votes.
 
     Returns:
         The certifier.
@@ -87,6 +109,7 @@ def calibrate(
         0.9
     """
     check_module(surrogate, "surrogate")
+    ordered, votes = votes, votes.votes(votes.length) if isinstance(votes, VoteSequence) else votes
     of_votes = votes.smoothing if isinstance(votes, Votes) else None
     limits = _input_range(input_range, of_votes)
     inputs = as_inputs(images, input_range=limits)
@@ -104,8 +127,19 @@ def calibrate(
     classes = probe.logits.shape[1]
     counts, n = check_votes(votes, len(inputs), classes)
     check_same_inputs(votes, digests)
+    names = _class_names(class_names, classes)
     calibration, evidence = fit_calibration(
-        top_probability, votes_for(counts, label), n, failure=failure, beta=beta, score=score
+        top_probability,
+        votes_for(counts, label),
+        n,
+        failure=failure,
+        beta=beta,
+        score=score,
+        rule=rule,
+        promise=promise,
+        confidence=confidence,
+        label=label,
+        groups=class_groups(per, names),
     )
     return SurrogateCertifier(
         network=network,
@@ -116,7 +150,8 @@ def calibrate(
         calibration=calibration,
         evidence=evidence,
         guarantee=surrogate_guarantee(calibration, evidence, smoothing, seen),
-        class_names=_class_names(class_names, classes),
+        class_names=names,
+        query=query_evidence(ordered, query_votes, label),
     )
 
 
@@ -227,3 +262,32 @@ def _class_names(names: tuple[str, ...] | list[str] | None, classes: int) -> tup
     if len(names) != classes:
         raise SettingError(f"expected {classes} class names, got {len(names)}")
     return tuple(str(name) for name in names)
+
+
+def class_groups(per: Grouping, names: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the group of each class, or None if all inputs are one group.
+
+    >>> class_groups([["cat", "dog"], ["truck"]], ["cat", "truck", "dog"])
+    (0, 1, 0)
+    """
+    if per is None:
+        return None
+    if isinstance(per, str):
+        if per != "class":
+            raise SettingError(f"expected per to be 'class' or lists of classes, got {per!r}")
+        return tuple(range(len(names)))
+    places = {name: number for number, name in enumerate(names)}
+    found: dict[int, int] = {}
+    for group, members in enumerate(per):
+        for member in members:
+            number = places.get(member, -1) if isinstance(member, str) else int(member)
+            if not 0 <= number < len(names) or number in found:
+                raise SettingError(
+                    f"expected each class once in the groups of per, by number or name; got {member!r}, "
+                    f"which is {'no class' if number not in found else 'in two groups'}"
+                )
+            found[number] = group
+    missing = [name for number, name in enumerate(names) if number not in found]
+    if missing:
+        raise SettingError(f"expected every class in a group of per; {', '.join(missing)} are in none")
+    return tuple(found[number] for number in range(len(names)))

@@ -3,14 +3,13 @@
 from rrise._version import __version__
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import describe_range
-from rrise.statistics import format_down, format_up, level_text
+from rrise.statistics import Calibration, format_down, format_up, level_text
 
 
 def model_card(certifier: SurrogateCertifier) -> str:
     """Return the card in Markdown: what the certifier does and promises, its calibration and its use."""
     calibration, guarantee, smoothing = certifier.calibration, certifier.guarantee, certifier.smoothing
     shape = " x ".join(str(size) for size in certifier.input_shape)
-    levels = ", ".join(map(level_text, (calibration.beta, calibration.gamma, calibration.failure)))
     facts, words = guarantee.calibration, guarantee.words
     assert facts is not None
     return f"""# RRISE certifier
@@ -52,11 +51,7 @@ Not promised:
 
 | | |
 |---|---|
-| score | {calibration.score.name} |
-| offset | {format_up(calibration.offset, 6)} {calibration.score.unit} |
-| calibration inputs | {calibration.size}, rank {calibration.rank} |
-| votes per input | {calibration.n} |
-| beta, gamma, failure | {levels} |
+{calibration_rows(calibration)}
 | issued on calibration inputs | {format_down(100 * facts.issued_share, 1)} % |
 
 ## Use
@@ -74,6 +69,27 @@ rrise certify FOLDER IMAGE...
 
 Guarantee `{guarantee.id}`, made with rrise {__version__}.
 """
+
+
+def calibration_rows(calibration: Calibration) -> str:
+    """Return the rows of a table about a calibration, in Markdown."""
+    offsets = ", ".join(format_up(offset, 6) for offset in calibration.offsets)
+    ranks = ", ".join(map(str, calibration.ranks))
+    levels = ", ".join(map(level_text, (calibration.beta, calibration.gamma, calibration.failure)))
+    sure = calibration.confidence
+    rows = {
+        "score": calibration.score.name,
+        "rule": f"{calibration.rule.name}: failure = {calibration.rule.formula}",
+        "promise": calibration.promise.value
+        + ("" if sure is None else f", with confidence {level_text(sure)}"),
+        "offset": f"{offsets} {calibration.score.unit}",
+        "calibration inputs": f"{calibration.size}, rank {ranks}",
+        "votes per input": str(calibration.n),
+        "beta, gamma, failure": levels,
+    }
+    if calibration.groups is not None:
+        rows["group of each class"] = ", ".join(map(str, calibration.groups))
+    return "\n".join(f"| {name} | {text} |" for name, text in rows.items())
 
 
 def bullets(sentences: tuple[str, ...]) -> str:

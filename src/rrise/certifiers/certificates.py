@@ -29,6 +29,7 @@ class Certificates:
         passes: forward passes per input.
         probabilities: class probabilities `[inputs, K]`, if known: those of the surrogate before
             calibration, or the shares of the votes.
+        methods: the method that certified each input, where they differ, as in a cascade.
 
     Example:
         >>> import numpy as np, torch, rrise
@@ -46,6 +47,7 @@ class Certificates:
     guarantee: Guarantee
     passes: NDArray[np.int64]
     probabilities: NDArray[np.float32] | None = None
+    methods: NDArray[np.str_] | None = None
 
     @classmethod
     def from_bound(
@@ -72,9 +74,10 @@ class Certificates:
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS
         }
-        known = [part.probabilities for part in parts if part.probabilities is not None]
-        probabilities = np.concatenate(known) if len(known) == len(parts) else None
-        return replace(parts[0], **arrays, probabilities=probabilities)
+        for name in _OPTIONAL:
+            known = [getattr(part, name) for part in parts if getattr(part, name) is not None]
+            arrays[name] = np.concatenate(known) if len(known) == len(parts) else None
+        return replace(parts[0], **arrays)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -82,8 +85,10 @@ class Certificates:
     def __getitem__(self, rows: Any) -> "Certificates":
         """Return the certificates of some inputs, selected by a mask, a slice or an array of indices."""
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
-        probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return replace(self, **arrays, probabilities=probabilities)
+        for name in _OPTIONAL:
+            values = getattr(self, name)
+            arrays[name] = None if values is None else values[rows]
+        return replace(self, **arrays)
 
     def __repr__(self) -> str:
         """Return a small table of at most a few certificates."""
@@ -127,9 +132,11 @@ class Certificates:
                 "radius": radius[i],
                 "lower_bound": bound[i],
                 "issued": issued[i],
+                **({} if self.methods is None else {"method": str(self.methods[i])}),
             }
             for i in range(len(self))
         ]
 
 
 _ARRAYS = ("label", "radius", "lower_bound", "issued", "passes")
+_OPTIONAL = ("probabilities", "methods")

@@ -8,23 +8,17 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
-from rrise.certifiers.calibrating import BETA, calibrate
+from rrise.certifiers.calibrating import calibrate
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import InputRange, as_inputs
+from rrise.defaults import FAILURE
 from rrise.errors import SettingError
 from rrise.models.evaluating import evaluating
 from rrise.models.head import find_head
 from rrise.models.logits import logits_of
 from rrise.progress import OnProgress, progress_bar
 from rrise.seeds import derive_seed
-from rrise.statistics import (
-    Level,
-    Score,
-    check_budget,
-    conformal_rank,
-    conformal_share,
-    exact_level,
-)
+from rrise.statistics import Level, Promise, Score, Terms
 from rrise.training.settings import SurrogateTraining
 from rrise.training.surrogate_training import train_surrogate
 from rrise.votes.collect import collect_votes
@@ -41,7 +35,8 @@ def fit(
     images: Any,
     *,
     sigma: float | Noise,
-    failure: Level = 0.05,
+    failure: Level = FAILURE,
+    promise: str | Promise = Promise.MARGINAL,
     calibration: int | float = 0.2,
     training_votes: int = TRAINING_VOTES,
     calibration_votes: int = CALIBRATION_VOTES,
@@ -65,6 +60,7 @@ def fit(
         images: inputs `[inputs, ...]`, drawn like those to be certified later. No labels are needed.
         sigma: the level of Gaussian noise, or a `Noise`. More noise certifies larger radii for fewer inputs.
         failure: the allowed probability of issuing a wrong radius.
+        promise: what `failure` is about: `marginal`, `pac` or `issued`; see `calibrate`.
         calibration: how many inputs calibrate. A whole number is a count, a fraction a share.
         training_votes: votes per training input.
         calibration_votes: votes per calibration input.
@@ -94,7 +90,7 @@ def fit(
     inputs = as_inputs(images, input_range=input_range).numpy()
     order = np.random.default_rng(derive_seed(seed, "fit")).permutation(len(inputs))
     held = _count(calibration, len(inputs))
-    _check_levels(held, calibration_votes, failure)
+    Terms(failure, score=score, promise=promise).check(held, calibration_votes)
     parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
     bar = _bars(verbose)
     votes = {}
@@ -125,6 +121,7 @@ def fit(
         parts["calibration"],
         votes["calibration"],
         failure=failure,
+        promise=promise,
         score=score,
         base=base,
         class_names=class_names,
@@ -144,17 +141,6 @@ def _count(calibration: int | float, inputs: int) -> int:
             f"expected calibration as a share, or a count below the {inputs} inputs; got {calibration}"
         )
     return wanted
-
-
-def _check_levels(calibration: int, votes: int, failure: Level) -> None:
-    """Refuse what calibration would refuse after all votes and training."""
-    if exact_level(failure, "failure") <= exact_level(BETA, "beta"):
-        raise SettingError(
-            f"expected failure above {BETA}, the part that pays for the noise of the votes; got {failure}. "
-            f"calibrate(beta=...) takes a smaller part"
-        )
-    conformal_rank(calibration, conformal_share(failure, BETA))
-    check_budget(votes, BETA, "beta")
 
 
 def _strategy(base: nn.Module, inputs: Any) -> str:

@@ -27,7 +27,9 @@ from rrise.certifiers.stored_calibration import (
     calibration_to_json,
     check_calibration,
     load_evidence,
+    load_query,
     save_evidence,
+    save_query,
     stored_guarantee,
 )
 from rrise.certifiers.surrogate import SurrogateCertifier
@@ -54,6 +56,7 @@ WEIGHTS = "surrogate.safetensors"
 PROGRAM = "program.json"
 PROBE = "probe.safetensors"
 EVIDENCE = "calibration.parquet"
+QUERY = "query-votes.parquet"
 CARD = "README.md"
 
 
@@ -67,6 +70,8 @@ def save_certifier(certifier: SurrogateCertifier, folder: Path) -> None:
         _save_network(certifier, new)
         save_tensors(new / PROBE, {"inputs": certifier.probe.inputs, "logits": certifier.probe.logits})
         save_evidence(certifier.evidence, new / EVIDENCE)
+        if certifier.query is not None:
+            save_query(certifier.query, new / QUERY)
         write_text(new / CARD, model_card(certifier))
         write_signed_json(new / MANIFEST, _manifest(certifier, new))
 
@@ -112,6 +117,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
             evidence=evidence,
             guarantee=guarantee,
             class_names=tuple(str(name) for name in manifest["class_names"]),
+            query=load_query(path / QUERY, calibration, evidence) if QUERY in manifest["files"] else None,
         )
         _check_probe(certifier, path)
     except RriseError:

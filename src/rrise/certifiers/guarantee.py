@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rrise.errors import FolderError
 from rrise.files import Json, sha256_of_json
-from rrise.statistics import Calibration, CalibrationEvidence, exact_level, level_text
+from rrise.statistics import (
+    FLOORED,
+    PAPER,
+    Calibration,
+    CalibrationEvidence,
+    Promise,
+    exact_level,
+    level_text,
+)
 from rrise.votes.smoothing import Smoothing
 
 if TYPE_CHECKING:
@@ -18,10 +26,17 @@ FORMAT = 2
 
 
 class Kind(StrEnum):
-    """What the probability of a wrong certificate is taken over."""
+    """What the probability of a wrong certificate is taken over.
+
+    The first three are those of a calibrated surrogate, named as in `rrise.statistics.Promise`.
+    """
 
     MARGINAL = "marginal"
     """Calibration inputs, new input and noise together."""
+    PAC = "pac"
+    """New input and noise, given the calibration set; it holds with a confidence over that set."""
+    ISSUED = "issued"
+    """New inputs with an issued radius, given the calibration set, with a confidence over that set."""
     PER_INPUT = "per-input"
     """The noise alone, for each input, whatever it is."""
     NONE = "none"
@@ -35,6 +50,10 @@ class Assumption(StrEnum):
     """The noise is drawn afresh and independently of the input."""
     EXCHANGEABLE = "exchangeable"
     """The new input is exchangeable with the calibration inputs."""
+    INDEPENDENT = "independent"
+    """Calibration inputs and new inputs are independent draws of one distribution."""
+    INDEPENDENT_VOTES = "independent-votes"
+    """The votes of different calibration inputs come from independent noise."""
     HELD_OUT = "held-out"
     """Calibration inputs and the noise of their votes had no part in training."""
     CHOSEN_BLINDLY = "chosen-blindly"
@@ -47,10 +66,12 @@ class Assumption(StrEnum):
 
 @dataclass(frozen=True)
 class CalibrationFacts:
-    """The calibration behind a marginal promise.
+    """The calibration behind a promise.
 
     `seen_in_training` counts calibration inputs that the surrogate was trained on; None if unknown. `source`
-    names the calibration inputs if they are not simply held-out data.
+    names the calibration inputs if they are not simply held-out data. `rule` names the calibration rule.
+    `confidence` is that over the calibration set, None for a marginal promise. `groups` is the group of each
+    class, if each group has a promise of its own.
     """
 
     score: str
@@ -61,6 +82,9 @@ class CalibrationFacts:
     issued_share: float
     seen_in_training: int | None = None
     source: str | None = None
+    rule: str = PAPER.name
+    confidence: Fraction | None = None
+    groups: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +107,8 @@ class Guarantee:
     Attributes:
         method: the method that promises, such as `sequential`.
         kind: what the probability is taken over.
-        failure: the promised bound on the probability that a radius is issued and wrong; None: no promise.
+        failure: the promised bound on the probability that a radius is issued and wrong, or for the kind
+            `issued` on the share of wrong ones among issued radii; None: no promise.
         smoothing: the smoothed classifier that the promise is about.
         assumptions: the conditions of the promise.
         nominal: the failure at which bounds are computed, if the promised one differs or there is none.
@@ -107,7 +132,7 @@ class Guarantee:
     nominal: Fraction | None = None
     calibration: CalibrationFacts | None = None
     form: FormFacts | None = None
-    settings: Mapping[str, int | float | None] = field(default_factory=dict, hash=False)
+    settings: Mapping[str, int | float | str | None] = field(default_factory=dict, hash=False)
 
     @property
     def level(self) -> float:
@@ -199,10 +224,17 @@ def surrogate_guarantee(
     *,
     source: str | None = None,
     form: FormFacts | None = None,
+    method: str = "surrogate",
+    more: tuple[Assumption, ...] = (),
+    settings: Mapping[str, int | float | None] | None = None,
 ) -> Guarantee:
-    """Return the guarantee of a calibrated surrogate (Proposition 1 and Corollary 1 of the paper)."""
-    issued_share = float((calibration.lower_bound(evidence.top_probability) > 0.5).mean())
+    """Return the guarantee of a calibrated surrogate; `docs/guarantee.md` proves it."""
+    bound = calibration.lower_bound(evidence.top_probability, evidence.label)
     assumptions = [Assumption.EXCHANGEABLE, Assumption.HELD_OUT]
+    if calibration.promise is not Promise.MARGINAL:
+        assumptions.append(Assumption.INDEPENDENT)
+    if calibration.rule is FLOORED:
+        assumptions.append(Assumption.INDEPENDENT_VOTES)
     if source is not None:
         assumptions.append(Assumption.CHOSEN_BLINDLY)
     if form is not None:
@@ -213,18 +245,22 @@ def surrogate_guarantee(
         calibration.gamma,
         calibration.size,
         calibration.n,
-        issued_share,
+        float((bound > 0.5).mean()),
         seen_in_training,
         source,
+        calibration.rule.name,
+        calibration.confidence,
+        calibration.groups,
     )
     return Guarantee(
-        "surrogate",
-        Kind.MARGINAL,
+        method,
+        Kind(calibration.promise.value),
         calibration.failure,
         smoothing,
-        tuple(assumptions),
+        (*assumptions, *more),
         calibration=facts,
         form=form,
+        settings=settings or {},
     )
 
 
@@ -243,9 +279,26 @@ def no_guarantee(
 
 
 def _calibration_to_json(facts: CalibrationFacts) -> Json:
-    return {**vars(facts), "beta": level_text(facts.beta), "gamma": level_text(facts.gamma)}
+    """Return the facts; those that the paper's rule does not have are left out, as in all earlier files."""
+    sure = facts.confidence
+    more = {
+        "rule": facts.rule,
+        "confidence": None if sure is None else level_text(sure),
+        "groups": None if facts.groups is None else list(facts.groups),
+    }
+    if (facts.rule, sure, facts.groups) == (PAPER.name, None, None):
+        more = {}
+    known = {name: value for name, value in vars(facts).items() if name not in _ADDED}
+    return {**known, "beta": level_text(facts.beta), "gamma": level_text(facts.gamma), **more}
 
 
 def _calibration_from_json(value: Json) -> CalibrationFacts:
-    levels: dict[str, Any] = {name: exact_level(value[name], name) for name in ("beta", "gamma")}
-    return CalibrationFacts(**{**value, **levels})
+    read: dict[str, Any] = {name: exact_level(value[name], name) for name in ("beta", "gamma")}
+    if value.get("confidence") is not None:
+        read["confidence"] = exact_level(value["confidence"], "confidence")
+    if value.get("groups") is not None:
+        read["groups"] = tuple(value["groups"])
+    return CalibrationFacts(**{**value, **read})
+
+
+_ADDED = ("rule", "confidence", "groups")

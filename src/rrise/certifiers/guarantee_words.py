@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from rrise.certifiers.guarantee import Assumption, CalibrationFacts, FormFacts, Guarantee, Kind
 from rrise.files import Json
-from rrise.statistics import format_up, level_text
+from rrise.statistics import PAPER, format_up, level_text
 
 WRONG = "the smoothed classifier does not answer the label, or its answer changes within the {norm} radius"
 ABOUT_THE_TRUTH = (
     "that the label is the true class. A certificate is about the smoothed classifier, not about the truth."
 )
+EACH_INPUT = "the same level for each single input."
+NOT_ISSUED = "anything about inputs for which the certifier abstains: their bounds are reported as 0."
 BEST_OF_SEVERAL = "this level for the best of several certificates of one input, each with its own noise."
 
 
@@ -80,20 +82,54 @@ def _promise(guarantee: Guarantee, own: MethodWords) -> str:
             own.why,
         ]
     else:
-        parts = [
+        promised, over = _calibrated(guarantee)
+        parts = [promised, f"Wrong means: {wrong}.", over, _per_group(guarantee), own.why]
+    return " ".join(part for part in parts if part)
+
+
+def _calibrated(guarantee: Guarantee) -> tuple[str, str]:
+    """Return what a calibrated surrogate promises, and what the probability is over."""
+    failure = guarantee.failure_text
+    if guarantee.kind is Kind.MARGINAL:
+        return (
             f"The probability of issuing a wrong radius is at most {failure}.",
-            f"Wrong means: {wrong}.",
             "The probability is over the calibration inputs, the new input and the noise of the votes "
             "together (marginal).",
-            own.why,
-        ]
-    return " ".join(part for part in parts if part)
+        )
+    confidence = _calibration_of(guarantee).confidence
+    assert confidence is not None
+    sure = (
+        f"This holds with confidence {level_text(confidence)} over the calibration inputs and the noise of "
+        f"their votes"
+    )
+    if guarantee.kind is Kind.PAC:
+        return (
+            f"The probability of issuing a wrong radius for a new input is at most {failure}.",
+            f"{sure} (PAC).",
+        )
+    return (f"Among issued radii, the probability of a wrong one is at most {failure}.", f"{sure}.")
+
+
+def _per_group(guarantee: Guarantee) -> str:
+    facts = _calibration_of(guarantee)
+    if facts.groups is None:
+        return ""
+    number = max(facts.groups) + 1
+    which = "class" if number == len(facts.groups) else f"of {number} groups of classes"
+    joint = "" if facts.confidence is None else " The confidence is for all of them together."
+    return f"The promise holds for each {which} that the surrogate answers, separately.{joint}"
 
 
 def _assumption(guarantee: Guarantee, assumption: Assumption) -> str:
     written: dict[Assumption, Callable[[Guarantee], str]] = {
         Assumption.FRESH_NOISE: lambda _: "the noise is drawn afresh and independently of the input.",
         Assumption.EXCHANGEABLE: _exchangeable,
+        Assumption.INDEPENDENT: lambda _: (
+            "calibration inputs and new inputs are independent draws from one distribution."
+        ),
+        Assumption.INDEPENDENT_VOTES: lambda _: (
+            "the votes of different calibration inputs come from independent noise."
+        ),
         Assumption.HELD_OUT: lambda given: _held_out(_calibration_of(given)),
         Assumption.CHOSEN_BLINDLY: lambda _: (
             "nobody looked at scores or votes to decide which calibration inputs to take, or how many."
@@ -146,11 +182,12 @@ def _other_device(form: FormFacts | None) -> str:
 
 def _not_promised(guarantee: Guarantee, own: MethodWords) -> tuple[str, ...]:
     nominal = "" if guarantee.nominal is None else own.nominal.format(nominal=level_text(guarantee.nominal))
-    if guarantee.kind is Kind.MARGINAL:
+    if guarantee.calibration is not None:
         return (
             "anything for attacked inputs or after a shift of the data. Monte Carlo certificates do not have "
             "this weakness.",
-            _among_issued(guarantee),
+            EACH_INPUT if guarantee.kind is Kind.ISSUED else _among_issued(guarantee),
+            *((NOT_ISSUED,) if guarantee.calibration.rule != PAPER.name else ()),
             ABOUT_THE_TRUTH,
         )
     several = BEST_OF_SEVERAL if guarantee.kind is Kind.PER_INPUT and not nominal else ""

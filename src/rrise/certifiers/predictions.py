@@ -12,7 +12,7 @@ from rrise.certifiers.guarantee_words import register_words
 from rrise.certifiers.method import Method, register_method
 from rrise.errors import InputError
 from rrise.looks import BLUE, PURPLE, Look
-from rrise.statistics import Calibration, Level, Score, fit_calibration
+from rrise.statistics import Calibration, fit_calibration
 from rrise.votes.array import check_votes, votes_for
 from rrise.votes.smoothing import Smoothing
 
@@ -44,22 +44,21 @@ def calibrated_certificates(
     votes: Any,
     *,
     smoothing: Smoothing,
-    failure: Level,
-    beta: Level = 0.001,
-    score: str | Score = "probit",
     seen_in_training: int | None = 0,
+    **how: Any,
 ) -> tuple[Certificates, Calibration]:
     """Calibrate a surrogate on held-out predictions and their votes, and certify others with it.
 
-    The guarantee of `calibrate` holds here too, under the same assumptions.
+    `how` are the settings of `fit_calibration`, such as `failure` and `score`. The guarantee of `calibrate`
+    holds here too, under the same assumptions.
     """
     counts, n = check_votes(votes, len(calibration))
     agreeing = votes_for(counts, calibration.label)
     fitted, evidence = fit_calibration(
-        calibration.top_probability, agreeing, n, failure=failure, beta=beta, score=score
+        calibration.top_probability, agreeing, n, label=calibration.label, **how
     )
     guarantee = surrogate_guarantee(fitted, evidence, smoothing, seen_in_training)
-    bound = fitted.lower_bound(predictions.top_probability)
+    bound = fitted.lower_bound(predictions.top_probability, predictions.label)
     return Certificates.from_bound(predictions.label, bound, guarantee=guarantee, passes=1), fitted
 
 

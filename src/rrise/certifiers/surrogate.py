@@ -13,6 +13,7 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import check_base
 from rrise.certifiers.guarantee import Assumption, FormFacts, Guarantee
 from rrise.certifiers.probe import Probe
+from rrise.certifiers.with_votes import STRENGTH, QueryEvidence, SurrogateWithVotes
 from rrise.data.inputs import as_inputs
 from rrise.errors import MismatchError, SettingError
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
@@ -27,7 +28,8 @@ class SurrogateCertifier:
     """A calibrated surrogate: certifies each input with one forward pass; made by `calibrate`.
 
     Guarantee: for an input exchangeable with the calibration inputs, the probability that a radius is
-    issued and wrong is at most `calibration.failure`. `guarantee` states it in full.
+    issued and wrong is at most `calibration.failure`. Other promises are `pac` and `issued`. `guarantee`
+    states the promise in full.
 
     Attributes:
         network: the surrogate. It is built from `program`, the saved form. A loaded certifier therefore
@@ -40,6 +42,7 @@ class SurrogateCertifier:
         evidence: the data that the offset was computed from.
         guarantee: what every certificate promises.
         class_names: the names of the classes in order.
+        query: votes of the calibration inputs for `with_votes`; None if there are none.
 
     Example:
         certifier = rrise.load_certifier("runs/digits/certifier")
@@ -56,6 +59,7 @@ class SurrogateCertifier:
     evidence: CalibrationEvidence
     guarantee: Guarantee
     class_names: tuple[str, ...]
+    query: QueryEvidence | None = None
 
     def __repr__(self) -> str:
         calibration = self.calibration
@@ -90,10 +94,10 @@ class SurrogateCertifier:
         else:
             probabilities = class_probabilities(self.network, batch, batch_size)
         known = np.asarray(~np.isnan(probabilities).any(axis=1))
-        top = top_of(np.where(known[:, None], probabilities, 0.0))
+        top, label = top_of(np.where(known[:, None], probabilities, 0.0)), probabilities.argmax(axis=1)
         return Certificates.from_bound(
-            probabilities.argmax(axis=1),
-            np.where(known, self.calibration.lower_bound(top), 0.0),
+            label,
+            np.where(known, self.calibration.lower_bound(top, label), 0.0),
             guarantee=self.guarantee,
             passes=1,
             probabilities=probabilities.astype(np.float32),
@@ -102,6 +106,34 @@ class SurrogateCertifier:
     def __call__(self, inputs: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
         """Certify inputs, as `certify` does."""
         return self.certify(inputs, batch_size=batch_size)
+
+    def with_votes(
+        self,
+        votes: int,
+        base: nn.Module,
+        *,
+        tolerance: float | None = None,
+        strength: float = STRENGTH,
+        seed: int | None = None,
+    ) -> SurrogateWithVotes:
+        """Return a certifier that adds votes of the base classifier to each query.
+
+        Args:
+            votes: the most votes per query, out of the numbers that were calibrated.
+            base: the base classifier of this certifier.
+            tolerance: stop a query's votes once its radius is known up to this standard deviation, in units
+                of sigma. Default: every query gets all votes.
+            strength: how many votes the surrogate counts as. Choose it without the calibration inputs.
+            seed: makes the noise reproducible. Without a seed, every call draws fresh noise.
+
+        Returns:
+            A certifier with the same promise, and larger radii for more passes.
+
+        Raises:
+            MismatchError: `base` is not the base classifier of this certifier.
+            SettingError: this number of votes was not calibrated.
+        """
+        return SurrogateWithVotes(self, votes, base, tolerance=tolerance, strength=strength, seed=seed)
 
     def to(self, device: str | torch.device) -> "SurrogateCertifier":
         """Return this certifier with its surrogate on a device, such as `cuda`.

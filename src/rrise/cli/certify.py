@@ -13,9 +13,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rrise.certifiers.certifier import Certifier
 
-if TYPE_CHECKING:
-    pass
-
 
 def certify(
     certifier: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rrise.cli.run import run_steps
+from rrise.defaults import FAILURE
 
 
 def demo(
@@ -17,7 +18,9 @@ def demo(
         str, typer.Option(help="Weights the surrogate trains: head, all or all-random.")
     ] = "head",
     score: Annotated[str, typer.Option(help="Calibration score, such as probit or additive.")] = "probit",
-    failure: Annotated[float, typer.Option(help="Bound on the probability of a wrong certificate.")] = 0.05,
+    failure: Annotated[
+        float, typer.Option(help="Bound on the probability of a wrong certificate.")
+    ] = FAILURE,
     seed: Annotated[int, typer.Option(help="Seed of splits, training and votes.")] = 100,
 ) -> None:
     """Run the recipe of handwritten digits and write a report: two minutes on two cores.

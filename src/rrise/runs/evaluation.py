@@ -26,7 +26,7 @@ from rrise.runs.reported import Reported, collect_reported
 from rrise.runs.run import Run, identity_of
 from rrise.runs.surrogate_choices import SurrogateChoice
 from rrise.runs.timing import seconds_per_pass
-from rrise.statistics import conformal_share, exact_level, level_text, smallest_calibration_size
+from rrise.statistics import exact_level, level_text
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes
 from rrise.votes.reading import read_sequence, read_votes
@@ -216,9 +216,21 @@ class _Evaluator:
             "promise": self.certifier.guarantee.words.promise,
             "thresholds": self.thresholds,
             "failures": self.failures,
-            "beta": recipe.calibration.beta,
+            "calibration": self._terms(),
             "device": str(self.run.device),
             "evaluated": time.strftime("%Y-%m-%d", time.gmtime()),
+        }
+
+    def _terms(self) -> Json:
+        """Return how surrogates are calibrated, as the evidence stores it."""
+        calibration = self.certifier.calibration
+        sure, groups = calibration.confidence, calibration.groups
+        return {
+            "rule": calibration.rule.name,
+            "beta": level_text(calibration.beta),
+            "promise": calibration.promise.value,
+            **({} if sure is None else {"confidence": level_text(sure)}),
+            **({} if groups is None else {"groups": list(groups)}),
         }
 
     def _left_out(self, outcomes: Sequence[Outcome]) -> list[str]:
@@ -230,8 +242,8 @@ class _Evaluator:
         main = self.candidates[0].choice.method
         for failure in self.failures:
             if (main, level := level_text(exact_level(failure, "failure"))) not in done:
-                gamma = conformal_share(failure, self.recipe.calibration.beta)
-                least, have = smallest_calibration_size(gamma), len(self.run.data.splits.calibration)
+                terms = replace(self.recipe.calibration.terms(), failure=failure)
+                least, have = terms.smallest_size, len(self.run.data.splits.calibration)
                 sentences.append(
                     f"{main} at failure {level}: it takes {least} calibration inputs, not {have}"
                 )

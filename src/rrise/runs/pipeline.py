@@ -34,7 +34,7 @@ from rrise.training.surrogate import Surrogate
 from rrise.training.surrogate_training import train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
 from rrise.votes.array import Votes
-from rrise.votes.reading import read_votes
+from rrise.votes.reading import read_sequence, read_votes
 
 UNTIL = ("base", "votes", "surrogate")
 
@@ -232,10 +232,14 @@ class Pipeline(Run):
             certifier = calibrate(
                 surrogate,
                 self.data.values("calibration")[:],
-                votes,
+                read_sequence(self.folder / "votes" / "calibration", self.recipe.votes.calibration),
                 failure=s.failure,
+                promise=s.promise,
+                confidence=s.confidence,
+                per=s.per,
                 beta=s.beta,
                 score=s.score,
+                rule=s.rule,
                 base=base,
                 class_names=self.data.class_names,
                 allow_seen=True,  # the splits are disjoint, and check_held_out has checked equal inputs

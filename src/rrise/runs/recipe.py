@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -31,7 +31,7 @@ from rrise.runs.toml_tables import (
     write_tables,
 )
 from rrise.settings import check_settings
-from rrise.statistics import check_budget, conformal_rank, conformal_share, score_by_name
+from rrise.statistics import check_budget
 
 PROFILE = "profile"
 
@@ -57,11 +57,10 @@ class Recipe:
         self._check_evaluation()
 
     def _check_levels(self) -> None:
-        score_by_name(self.calibration.score)
-        gamma = conformal_share(self.calibration.failure, self.calibration.beta)
+        terms = self.calibration.terms()
         if isinstance(self.data.calibration, int):
-            conformal_rank(self.data.calibration, gamma)
-        check_budget(self.votes.calibration, self.calibration.beta, "beta")
+            terms.check(self.data.calibration, self.votes.calibration)
+        check_budget(self.votes.calibration, float(terms.exact_beta), "beta")
         check_budget(self.votes.test, self.calibration.failure, "failure")
 
     def _check_data(self) -> None:
@@ -92,11 +91,11 @@ class Recipe:
             )
 
     def _check_evaluation(self) -> None:
-        wanted, beta = self.evaluation, self.calibration.beta
+        wanted = self.evaluation
         for name in wanted.surrogates:
             SurrogateChoice.read(name, self.targets, self.votes.train)
         for failure in wanted.failures:
-            conformal_share(failure, beta)
+            replace(self.calibration.terms(), failure=failure)
 
     @property
     def targets(self) -> int:

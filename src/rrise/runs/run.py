@@ -25,7 +25,6 @@ from rrise.runs.networks import weights_checksum
 from rrise.runs.recipe import Recipe
 from rrise.runs.steps import MANIFEST, remove, run_step
 from rrise.runs.tensorboard import epoch_log
-from rrise.statistics import conformal_rank, conformal_share
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.features import Features
 from rrise.training.settings import TrainingHistory
@@ -69,9 +68,8 @@ class Run:
         console.print(
             f"data: {self.data.dataset.name}, {self.data.dataset.source}", style="dim", markup=False
         )
-        conformal_rank(
-            len(self.data.splits.calibration),
-            conformal_share(recipe.calibration.failure, recipe.calibration.beta),
+        recipe.calibration.terms(len(self.data.class_names)).check(
+            len(self.data.splits.calibration), recipe.votes.calibration
         )
 
     def _check_names(self) -> None:

@@ -1,8 +1,9 @@
 """The settings of a recipe: its tables, each setting with its help text and its limits."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from rrise.defaults import CONFIDENCE, FAILURE
 from rrise.files import sha256_of_json
 from rrise.runs.surrogate_choices import Objective, Strategy
 from rrise.settings import Setting
@@ -18,6 +19,9 @@ from rrise.training.settings import (
     WarmupEpochs,
     WeightDecay,
 )
+
+if TYPE_CHECKING:
+    from rrise.statistics import Terms
 
 NoiseSeed = Annotated[int, Setting("Seed of the noise.")]
 Precision = Annotated[
@@ -178,17 +182,40 @@ class SurrogateSettings:
 
 @dataclass(frozen=True)
 class CalibrationSettings:
-    """The guarantee: `failure = beta + gamma`, and the score it is calibrated with."""
+    """The guarantee: its level, what the level is about, and how the certifier is calibrated."""
 
     failure: Annotated[
         float, Setting("Largest probability that a radius is issued and wrong.", above=0, below=1)
-    ] = 0.05
-    beta: Annotated[float, Setting("The part of it that Clopper–Pearson bounds spend.", above=0, below=1)] = (
-        0.001
-    )
+    ] = FAILURE
+    promise: Annotated[
+        Literal["marginal", "pac", "issued"],
+        Setting("What the failure is about; `pac` and `issued` hold with a confidence."),
+    ] = "marginal"
+    confidence: Annotated[
+        float, Setting("Confidence of `pac` and `issued` over the calibration inputs.", above=0, below=1)
+    ] = CONFIDENCE
+    per: Annotated[
+        Literal["class"] | None,
+        Setting("Keep the promise for each `class` that the surrogate answers.", unset="all inputs"),
+    ] = None
+    rule: Annotated[
+        Literal["floored", "paper"],
+        Setting("Charge for issued bounds alone, or for all bounds as the paper does."),
+    ] = "floored"
+    beta: Annotated[
+        float | None,
+        Setting("Level at which votes are bounded.", above=0, below=1, unset="0.2; `paper`: 0.001"),
+    ] = None
     score: Annotated[
         str, Setting("The scale on which the surrogate's error is measured: `probit` or `additive`.")
     ] = "probit"
+
+    def terms(self, classes: int | None = None) -> "Terms":
+        """Return the terms of the calibration; with `classes`, for each class if the settings say so."""
+        from rrise.statistics import Terms
+
+        groups = tuple(range(classes)) if classes and self.per == "class" else None
+        return Terms(self.failure, self.beta, self.score, self.rule, self.promise, self.confidence, groups)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from rrise.statistics.binomial import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
+from rrise.statistics.blending import blended, check_strength, spread_in_sigma
 from rrise.statistics.calibration import (
     Calibration,
     CalibrationEvidence,
     fit_calibration,
     refit_calibration,
+    terms_of,
 )
 from rrise.statistics.conformal import (
     Level,
@@ -25,22 +27,35 @@ from rrise.statistics.conformal import (
     level_text,
     smallest_calibration_size,
 )
+from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.radius import certified_radius, check_sigma
 from rrise.statistics.rounding import float32_below, format_down, format_up, round_down
+from rrise.statistics.rules import FLOORED, PAPER, RULES, Rule, as_rule
 from rrise.statistics.scores import SCORES, Score, as_score, register_score, score_by_name
+from rrise.statistics.terms import Terms
 
 __all__ = [
+    "FLOORED",
+    "PAPER",
+    "RULES",
     "SCORES",
     "Calibration",
     "CalibrationEvidence",
     "Level",
+    "Promise",
+    "Rule",
     "Score",
+    "Terms",
     "anytime_lower",
+    "as_promise",
+    "as_rule",
     "as_score",
+    "blended",
     "certified_radius",
     "check_budget",
     "check_level",
     "check_sigma",
+    "check_strength",
     "clopper_pearson_interval",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
@@ -57,4 +72,7 @@ __all__ = [
     "round_down",
     "score_by_name",
     "smallest_calibration_size",
+    "smallest_size",
+    "spread_in_sigma",
+    "terms_of",
 ]

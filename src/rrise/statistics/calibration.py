@@ -1,17 +1,25 @@
 """The one-time fit that turns the surrogate's top probability into a lower bound."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rrise.defaults import CONFIDENCE, FAILURE
 from rrise.errors import InputError, SettingError
 from rrise.statistics.binomial import check_budget, clopper_pearson_lower
-from rrise.statistics.conformal import Level, conformal_rank, conformal_share, exact_level
-from rrise.statistics.scores import PROBIT, Score, as_score
+from rrise.statistics.conformal import Level
+from rrise.statistics.promises import OFFSETS, Promise
+from rrise.statistics.rules import FLOOR, FLOORED, Rule
+from rrise.statistics.scores import PROBIT, Score
+from rrise.statistics.terms import Terms
 
+MARGIN = 1e-12
+"""Added to an offset: more than the rounding of a bound, so that no bound exceeds what it must not."""
 _ROUNDING = 1e-9
 """How far a bound may exceed what the votes prove by rounding alone, in the check of a score."""
 
@@ -20,43 +28,95 @@ _ROUNDING = 1e-9
 class Calibration:
     """The numbers of one calibration.
 
-    Guarantee: take an input exchangeable with the calibration inputs, and let `p` be the smoothed
-    probability of the surrogate's class. With probability at least `1 - beta - gamma`, `lower_bound` of the
-    surrogate's top probability is at most `p`. This probability is marginal: it is over calibration
-    inputs, new input and noise together.
+    Guarantee: see `docs/guarantee.md`. For an input drawn like the calibration inputs, let `p` be the
+    smoothed probability of the surrogate's class. The promised failure bounds how often `lower_bound` is
+    above 1/2 and above `p`. Under the rule `paper`, it bounds how often `lower_bound` is above `p`.
 
     Attributes:
-        score: the calibration score.
-        offset: the offset that the score's bound subtracts.
-        rank: the conformal rank; the offset is the score of this rank, or 0 if that is negative.
-        size: the number of calibration inputs.
+        score: the calibration score, which is a nested family of bounds.
+        offsets: the offset of each group, at which bounds are taken from the family.
+        ranks: how many scores of each group are at most its offset.
+        sizes: the number of calibration inputs in each group.
         n: votes per calibration input.
         beta: the failure level of the Clopper–Pearson bounds.
-        gamma: the failure level of the conformal step.
+        gamma: the rate of inputs whose score may exceed the offset.
+        rule: which bounds count, and how the failure follows from `beta` and `gamma`.
+        promise: what the failure is about.
+        confidence: the confidence of the promise over the calibration set, for all groups together; None
+            for a marginal promise.
+        groups: the group of each class; None: all inputs are one group.
     """
 
     score: Score
-    offset: float
-    rank: int
-    size: int
+    offsets: tuple[float, ...]
+    ranks: tuple[int, ...]
+    sizes: tuple[int, ...]
     n: int
     beta: Fraction
     gamma: Fraction
+    rule: Rule = FLOORED
+    promise: Promise = Promise.MARGINAL
+    confidence: Fraction | None = None
+    groups: tuple[int, ...] | None = None
 
     @property
     def failure(self) -> Fraction:
-        """The total failure `beta + gamma`."""
-        return self.beta + self.gamma
+        """The promised total failure."""
+        return self.rule.failure(self.beta, self.gamma)
+
+    @property
+    def offset(self) -> float:
+        """The offset; the largest one if there are several groups."""
+        return max(self.offsets)
+
+    @property
+    def rank(self) -> int:
+        """The rank of the offset; the sum over groups if there are several."""
+        return sum(self.ranks)
+
+    @property
+    def size(self) -> int:
+        """The number of calibration inputs."""
+        return sum(self.sizes)
 
     @cached_property
     def ceiling(self) -> float:
         """The lower bound after `n` unanimous votes; no bound of this calibration exceeds it."""
-        return float(clopper_pearson_lower(self.n, self.n, float(self.beta)))
+        return _ceiling(self.n, self.beta)
 
-    def lower_bound(self, top_probability: ArrayLike) -> NDArray[np.float64]:
-        """Return the calibrated lower bound on the smoothed probability of the surrogate's class."""
+    def lower_bound(self, top_probability: ArrayLike, label: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the calibrated lower bound on the smoothed probability of the surrogate's class.
+
+        It is 0 where nothing is promised: at or below the floor of the rule. `label` is the surrogate's
+        class; it is needed only if classes have offsets of their own.
+        """
         q = check_probabilities(top_probability, "top probabilities")
-        return np.asarray(self.score.bound(q, self.offset, self.ceiling))
+        bound = np.zeros_like(q)
+        for group, offset in enumerate(self.offsets):
+            member = self._members(group, label, q.shape)
+            found = self.score.bound(q, offset, self.ceiling)
+            bound = np.where(member & (found > self.rule.floor), found, bound)
+        return np.asarray(bound)
+
+    def scores(self, top_probability: ArrayLike, agreeing: ArrayLike) -> NDArray[np.float64]:
+        """Return the calibration scores of inputs with `agreeing` of `n` votes for the surrogate's class."""
+        q = check_probabilities(top_probability, "top probabilities")
+        lower = clopper_pearson_lower(agreeing, self.n, float(self.beta))
+        return self.score.residual(q, np.maximum(lower, self.rule.floor), self.ceiling)
+
+    def of_group(self, group: int) -> "Calibration":
+        """Return the calibration of one group alone."""
+        picked: dict[str, Any] = {
+            name: (getattr(self, name)[group],) for name in ("offsets", "ranks", "sizes")
+        }
+        return replace(self, **picked, groups=None)
+
+    def _members(self, group: int, label: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        if self.groups is None:
+            return np.ones(shape, dtype=np.bool_)
+        if label is None:
+            raise InputError("this calibration has an offset per group of classes: pass the classes")
+        return np.asarray(np.asarray(self.groups)[np.asarray(label)] == group)
 
 
 @dataclass(frozen=True)
@@ -68,12 +128,14 @@ class CalibrationEvidence:
         agreeing: the number of votes for the surrogate's class.
         lower: the Clopper–Pearson lower bound of these votes.
         score: the calibration score.
+        label: the surrogate's class; None if it was not recorded.
     """
 
     top_probability: NDArray[np.float64]
     agreeing: NDArray[np.int64]
     lower: NDArray[np.float64]
     score: NDArray[np.float64]
+    label: NDArray[np.int64] | None = None
 
 
 def fit_calibration(
@@ -81,21 +143,32 @@ def fit_calibration(
     agreeing: ArrayLike,
     n: int,
     *,
-    failure: Level = 0.05,
-    beta: Level = 0.001,
+    failure: Level = FAILURE,
+    beta: Level | None = None,
     score: str | Score = PROBIT,
+    rule: str | Rule = FLOORED,
+    promise: str | Promise = Promise.MARGINAL,
+    confidence: Level = CONFIDENCE,
+    label: ArrayLike | None = None,
+    groups: Sequence[int] | None = None,
 ) -> tuple[Calibration, CalibrationEvidence]:
-    """Fit the offset on calibration inputs: `offset = max(0, r_(k))`, `k = ceil((M+1)(1-gamma))`.
+    """Fit the offset on calibration inputs.
 
-    Here `r` are the calibration scores of the M inputs, and `gamma = failure - beta`.
+    The score of an input is the smallest offset at which its bound is at most what its votes prove, or not
+    issued. For a marginal promise, the offset is the score of rank `ceil((M+1)(1-gamma))` among M inputs.
 
     Args:
         top_probability: the surrogate's top probability, one per calibration input.
         agreeing: how many of the `n` votes of each calibration input are for the surrogate's class.
         n: votes per calibration input.
-        failure: the allowed probability of a wrong bound, `beta + gamma`.
-        beta: the part of `failure` that pays for the noise of the votes.
+        failure: the allowed probability of a wrong bound.
+        beta: the level at which votes are bounded. Default: that of the rule.
         score: the calibration score, or its name.
+        rule: the calibration rule, or its name.
+        promise: `marginal`, `pac` or `issued`.
+        confidence: the confidence of `pac` and `issued` over the calibration set.
+        label: the surrogate's class for each calibration input; needed with `groups`.
+        groups: the group of each class, from 0; each group gets an offset and a promise of its own.
 
     Returns:
         The calibration, and the values from which it was computed.
@@ -107,12 +180,11 @@ def fit_calibration(
     Example:
         >>> calibration, _ = fit_calibration([0.9] * 40, [900] * 40, n=1000, failure=0.1, score="additive")
         >>> calibration.rank, round(calibration.offset, 4)
-        (37, 0.0325)
+        (38, 0.0085)
     """
-    gamma = conformal_share(failure, beta)
-    exact_beta = exact_level(beta, "beta")
+    terms = Terms(failure, beta, score, rule, promise, confidence, groups)
+    chosen, how, exact_beta = terms.family, terms.by, terms.exact_beta
     check_budget(n, float(exact_beta), "beta")
-    chosen = as_score(score)
     q = check_probabilities(top_probability, "top probabilities")
     counts = np.asarray(agreeing)
     if q.shape != counts.shape or q.ndim != 1:
@@ -120,44 +192,76 @@ def fit_calibration(
             f"expected one top probability and one vote count per calibration input, "
             f"got arrays of shape {q.shape} and {counts.shape}"
         )
-    rank = conformal_rank(q.size, gamma)
     lower = clopper_pearson_lower(counts, n, float(exact_beta))
-    ceiling = float(clopper_pearson_lower(n, n, float(exact_beta)))
-    residual = chosen.residual(q, lower, ceiling)
-    if not np.all(np.isfinite(residual)):
+    ceiling = _ceiling(n, exact_beta)
+    target = np.maximum(lower, how.floor)
+    residual = chosen.residual(q, target, ceiling)
+    limits = chosen.residual(q, np.full_like(q, FLOOR), ceiling)
+    if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(limits))):
         raise InputError("a calibration score is not finite: the offset cannot be computed")
-    offset = max(0.0, float(np.partition(residual, rank - 1)[rank - 1]))
-    kept = int(np.count_nonzero(chosen.bound(q, offset, ceiling) <= lower + _ROUNDING))
-    if kept < rank:
-        raise SettingError(
-            f"the score {chosen.name!r} is not valid: its bounds hold for {kept} of {q.size} calibration "
-            f"inputs at its offset, expected at least {rank}. A residual up to the offset must imply a bound "
-            f"up to what the votes prove"
-        )
-    calibration = Calibration(chosen, offset, rank, q.size, n, beta=exact_beta, gamma=gamma)
-    return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual)
+    if q.size == 0:
+        raise SettingError("the calibration set is empty: expected at least one calibration input")
+    of_input = _groups(groups, label, q.size)
+    offsets, ranks, sizes = [], [], []
+    nothing = _abstaining(chosen, ceiling)
+    for group in range(terms.number_of_groups):
+        rows = of_input == group
+        _check_size(int(rows.sum()), group, terms)
+        found = OFFSETS[terms.kept](residual[rows], limits[rows], terms.gamma, terms.doubt)
+        offset = nothing if found.offset is None else _with_margin(found.offset, how)
+        _check_family(chosen, offset, ceiling, found.rank, np.stack([q, target, residual])[:, rows])
+        offsets.append(offset)
+        ranks.append(found.rank)
+        sizes.append(int(rows.sum()))
+    calibration = Calibration(
+        chosen,
+        tuple(offsets),
+        tuple(ranks),
+        tuple(sizes),
+        n,
+        beta=exact_beta,
+        gamma=terms.gamma,
+        rule=how,
+        promise=terms.kept,
+        confidence=terms.sure,
+        groups=None if groups is None else tuple(groups),
+    )
+    classes = None if label is None else np.asarray(label).astype(np.int64)
+    return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual, classes)
 
 
 def refit_calibration(
-    former: Calibration, top_probability: ArrayLike, agreeing: ArrayLike
+    former: Calibration,
+    top_probability: ArrayLike,
+    agreeing: ArrayLike,
+    label: ArrayLike | None = None,
+    n: int | None = None,
 ) -> tuple[Calibration, CalibrationEvidence]:
-    """Fit a calibration with the levels, score and votes per input of a former one.
+    """Fit a calibration on the terms of a former one: level, score, rule, promise and groups.
 
     Args:
         former: the calibration whose settings to use.
         top_probability: the surrogate's top probability, one per calibration input.
         agreeing: how many of the `former.n` votes of each input are for the surrogate's class.
+        label: the surrogate's class for each input; needed if `former` has groups.
+        n: votes per input, if they differ from those of `former`.
 
     Returns:
         The calibration, and the values from which it was computed.
     """
-    return fit_calibration(
-        top_probability,
-        agreeing,
-        former.n,
+    return fit_calibration(top_probability, agreeing, n or former.n, label=label, **vars(terms_of(former)))
+
+
+def terms_of(former: Calibration) -> Terms:
+    """Return the terms that a calibration was fitted with."""
+    return Terms(
         failure=former.failure,
         beta=former.beta,
         score=former.score,
+        rule=former.rule,
+        promise=former.promise,
+        confidence=CONFIDENCE if former.confidence is None else former.confidence,
+        groups=former.groups,
     )
 
 
@@ -169,3 +273,66 @@ def check_probabilities(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if np.any((array < 0) | (array > 1)):
         raise InputError(f"expected {name} in [0, 1], got values from {array.min():g} to {array.max():g}")
     return array
+
+
+def _ceiling(n: int, beta: Fraction) -> float:
+    return float(clopper_pearson_lower(n, n, float(beta)))
+
+
+def _with_margin(offset: float, rule: Rule) -> float:
+    """Return the offset to use; the paper's is not negative and has no margin."""
+    return max(0.0, offset) if rule.floor < FLOOR else offset + MARGIN * (1 + abs(offset))
+
+
+def _groups(groups: Sequence[int] | None, label: ArrayLike | None, inputs: int) -> NDArray[np.int64]:
+    """Return the group of each calibration input."""
+    if groups is None:
+        return np.zeros(inputs, dtype=np.int64)
+    table = np.asarray(groups)
+    if label is None:
+        raise InputError("expected the surrogate's class of every calibration input, to group them")
+    classes = np.asarray(label)
+    if classes.shape != (inputs,) or not np.all((classes >= 0) & (classes < len(table))):
+        raise InputError(
+            f"expected one class from 0 to {len(table) - 1} for each of {inputs} calibration inputs"
+        )
+    return np.asarray(table[classes], dtype=np.int64)
+
+
+def _check_size(size: int, group: int, terms: Terms) -> None:
+    """Refuse a group of classes with too few calibration inputs; name its classes."""
+    if terms.groups is None or size >= (needed := terms.smallest_size):
+        return
+    classes = ", ".join(str(number) for number, of in enumerate(terms.groups) if of == group)
+    raise SettingError(
+        f"{size} calibration inputs with the surrogate's class in group {group} (classes {classes}) are too "
+        f"few for gamma={float(terms.gamma):g}: use at least {needed}, or join classes into larger groups"
+    )
+
+
+def _abstaining(score: Score, ceiling: float) -> float:
+    """Return an offset at which nothing is issued, whatever the top probability."""
+    offset = float(score.residual(np.ones(1), np.full(1, FLOOR), ceiling)[0]) + MARGIN
+    if np.any(score.bound(np.ones(1), offset, ceiling) > FLOOR):
+        raise SettingError(
+            f"the score {score.name!r} is not valid: at its residual for the bound 1/2 it must abstain"
+        )
+    return offset
+
+
+def _check_family(
+    score: Score, offset: float, ceiling: float, rank: int, of_inputs: NDArray[np.float64]
+) -> None:
+    """Refuse a score whose bounds do not hold where its residuals say so, or that grow with the offset."""
+    q, target, residual = of_inputs
+    bound = score.bound(q, offset, ceiling)
+    inside = residual <= offset
+    kept = int(np.count_nonzero(bound[inside] <= target[inside] + _ROUNDING))
+    if kept < int(inside.sum()) or int(inside.sum()) < rank:
+        raise SettingError(
+            f"the score {score.name!r} is not valid: its bounds hold for {kept} of {len(q)} calibration "
+            f"inputs at its offset, expected at least {rank}. A residual up to the offset must imply a "
+            f"bound up to what the votes prove"
+        )
+    if np.any(score.bound(q, offset + 1.0, ceiling) > bound + _ROUNDING):
+        raise SettingError(f"the score {score.name!r} is not valid: its bounds must not grow with the offset")

@@ -1,10 +1,10 @@
-"""Calibration scores: how far the surrogate's top probability lies above the bound that the votes prove.
+"""Calibration scores: nested families of bounds, from bold to cautious.
 
-For one calibration input, a score compares the surrogate's top probability with the Clopper–Pearson
-lower bound for the same class. Its inverse turns a new top probability and the calibrated offset into
-a lower bound. Both directions use the same `ceiling`, the bound after `n` unanimous votes: no surrogate
-may claim more than its calibration votes could ever prove. The ceiling depends only on `n` and `beta`,
-so the scores stay exchangeable.
+A family has a bound for each top probability and each offset. The bound never grows with the offset, and at a
+large enough offset nothing is issued. The score of a calibration input is the smallest offset at which its
+bound is at most what its votes allow. Both directions use the same `ceiling`, the bound after `n` unanimous
+votes: no surrogate may claim more than its calibration votes could ever prove. The ceiling depends only on
+`n` and `beta`, so the scores stay exchangeable.
 
 A score owns its texts and its look. Tables, figures, cards and command lines read them from here. To add a
 score, call `register_score(Score(...))`.
@@ -29,13 +29,16 @@ PROBIT_LIMIT = 8.0
 
 @dataclass(frozen=True)
 class Score:
-    """One calibration score.
+    """One calibration score: a nested family of bounds.
+
+    Any family that was fixed without looking at the calibration inputs is valid.
 
     Attributes:
         name: its name in settings, files and tables.
-        residual: `residual(top_probability, lower, ceiling)` is the score of calibration inputs.
-        bound: `bound(top_probability, offset, ceiling)` is the lower bound for new inputs. It satisfies:
-            `residual(q, l, c) <= offset` implies `bound(q, offset, c) <= l`.
+        residual: `residual(top_probability, allowed, ceiling)` is the score of calibration inputs: the
+            smallest offset whose bound is at most `allowed`.
+        bound: `bound(top_probability, offset, ceiling)` is the lower bound for new inputs. It does not grow
+            with the offset, and `residual(q, l, c) <= offset` implies `bound(q, offset, c) <= l`.
         unit: the unit of its offset, as a card writes it after the number.
         formula: the bound as a formula of the top probability `q` and the offset `d`.
         note: the footnote of its marked rows in tables.

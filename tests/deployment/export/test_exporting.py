@@ -98,7 +98,7 @@ def test_the_offset_is_fitted_to_what_the_exported_surrogate_answers(
         used = np.isin(top, found.evidence.top_probability)
         assert used.sum() >= found.calibration.size
         rows = [int(np.flatnonzero(top == value)[0]) for value in found.evidence.top_probability]
-        again, _ = fit_calibration(top[rows], agreeing[rows], 400, failure="0.1", beta="0.001")
+        again, _ = fit_calibration(top[rows], agreeing[rows], 400, failure="0.1", label=answers.label[rows])
         assert again == found.calibration
     assert exported.calibration.size == 200
     assert int8.calibration.offset != exported.calibration.offset
@@ -209,7 +209,7 @@ def test_other_data_than_the_certifiers_own_is_refused(
 
 def test_too_few_calibration_inputs_for_int8_are_refused_with_what_to_do(tmp_path: Path) -> None:
     made = calibrated(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), SHAPE, inputs=130)
-    with pytest.raises(ValueError, match=r"2 calibration inputs are too few for gamma=0\.099"):
+    with pytest.raises(ValueError, match=r"2 calibration inputs are too few for gamma=0\.08"):
         export_certifier(made.certifier, made.images, made.votes, tmp_path / "out", int8=True)
     made = calibrated(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), SHAPE, inputs=100)
     with pytest.raises(ValueError, match=r"too few: .* choose the int8 ranges, .* pass range_inputs"):

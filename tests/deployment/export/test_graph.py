@@ -20,7 +20,7 @@ from rrise.statistics.scores import PROBIT
 from rrise.votes.noise import Gaussian
 
 SIGMA = 0.5
-CALIBRATION = Calibration(PROBIT, 0.3, 95, 100, 10_000, Fraction(1, 1000), Fraction(49, 1000))
+CALIBRATION = Calibration(PROBIT, (0.3,), (95,), (100,), 10_000, Fraction(1, 1000), Fraction(49, 1000))
 RUNTIMES = [ONNX_RUNTIME.name, OPENVINO.name]
 
 

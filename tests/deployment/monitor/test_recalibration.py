@@ -140,7 +140,7 @@ def test_only_queries_since_a_time_are_taken(flattering: rrise.Certifier, audite
     assert len(read_audited(audited, time.time() - 3600).time) == 300
     later = read_audited(audited, time.time() + 1)
     assert len(later.time) == 0
-    with pytest.raises(rrise.RriseError, match=r"at least 10 different .* got 0 among 0: wait for more"):
+    with pytest.raises(rrise.RriseError, match=r"at least 12 different .* got 0 among 0: wait for more"):
         recalibrate(flattering, later)
 
 
@@ -173,7 +173,7 @@ def test_refuses_a_time_that_is_none_and_a_certifier_of_another_monitor(
     certifier.save(tmp_path / "certifier")
     with pytest.raises(rrise.RriseError, match="expected a time such as 2026-11-15"):
         recalibrate_folder(tmp_path / "certifier", audited, tmp_path / "new", since="yesterday")
-    with pytest.raises(rrise.RriseError, match="at least 10 different audited queries"):
+    with pytest.raises(rrise.RriseError, match="at least 12 different audited queries"):
         recalibrate_folder(tmp_path / "certifier", audited, tmp_path / "new", since="2999-01-01")
     assert not (tmp_path / "new").exists()
 
@@ -188,7 +188,7 @@ def test_repeats_of_a_few_inputs_are_not_many_calibration_inputs(
         assert monitor.flush(audits=True, timeout=120)
     audited = read_audited(tmp_path / "monitor.db")
     assert (len(audited.time), audited.distinct) == (90, 9)
-    with pytest.raises(rrise.RriseError, match=r"at least 10 different .* got 9 among 90"):
+    with pytest.raises(rrise.RriseError, match=r"at least 12 different .* got 9 among 90"):
         recalibrate(certifier, audited)
 
 
@@ -267,6 +267,7 @@ def test_a_recalibrated_certifier_is_not_exported_with_the_inputs_of_its_run(
         np.arange(size, dtype=float),
         evidence.top_probability[rows],
         evidence.agreeing[rows],
+        evidence.label[rows],
         evidence.score[rows],
         size,
         None,

@@ -44,7 +44,9 @@ def outcomes(share: np.ndarray, classes: int) -> tuple[list[Outcome], StoredVote
         ]
         offline = Offline(1000 * N, 3000, CALIBRATION * (N + 1), 1000, 512, 5)
         evidence = SurrogateEvidence(method, variant, N, *predictions, offline)
-        found += surrogate_outcomes(evidence, calibration.votes(N), FAILURES, beta=0.001)
+        found += surrogate_outcomes(
+            evidence, calibration.votes(N), FAILURES, how={"rule": "paper", "beta": 0.001}
+        )
     found += voting_outcomes(votes, stored(share, classes, 2, 100), (100, N), FAILURES)
     return found, votes
 
@@ -121,7 +123,7 @@ def test_a_surrogate_is_calibrated_on_held_out_predictions_alone() -> None:
     everything = Predictions(np.zeros(200, dtype=np.int64), (share + 0.05).clip(0, 1))
     test, calibration = everything[::2], everything[1::2]
     certificates, fitted = calibrated_certificates(
-        test, calibration, votes[1::2], smoothing=SMOOTHING, failure=0.1, beta=0.001, score="additive"
+        test, calibration, votes[1::2], smoothing=SMOOTHING, failure=0.1, rule="paper", score="additive"
     )
     lower = clopper_pearson_lower(np.asarray(votes)[1::2, 0], N, 0.001)
     residual = np.sort(calibration.top_probability - lower)

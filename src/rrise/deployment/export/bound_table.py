@@ -28,15 +28,16 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class BoundTable:
-    """Knots `[rows, columns]`, ascending row by row, and the bound and radius of each, flattened.
+    """Knots `[groups, rows, columns]`, ascending row by row, and the bound and radius of each knot.
 
-    All are float32: knots are rounded up, bounds and radii down. The first knot is 0, and its bound
-    and radius are 0.
+    All are float32: knots are rounded up, bounds and radii down. The first knot of a group is 0, and its
+    bound and radius are 0. `groups` is the group of each class; None: there is one group.
     """
 
     knots: Single
     lower_bound: Single
     radius: Single
+    groups: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, calibration: Calibration, noise: Noise) -> "BoundTable":
@@ -47,35 +48,58 @@ class BoundTable:
         exact value by at most a step, plus `MARGIN` and the rounding to float32. The step is
         `RADIUS_STEP * max(1, sigma)` for radii and `BOUND_STEP` for bounds.
         """
-        highest = float(calibration.lower_bound(1.0))
-        knots = _smallest_with(calibration, _wanted_bounds(highest, noise))
-        exact = calibration.lower_bound(knots)
-        if np.any(np.diff(exact) < 0):
-            raise SettingError(
-                f"the score {calibration.score.name!r} cannot be exported: its bound falls where the top "
-                f"probability grows"
-            )
-        bound = float32_below(np.maximum(exact - MARGIN, 0.0))
-        radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
-        radius = np.where(bound > 0.5, float32_below(radius), np.float32(0))
-        columns = int(np.ceil(np.sqrt(len(knots))))
-        missing = -len(knots) % columns
-        return cls(
-            np.pad(_up(knots), (0, missing), constant_values=_PAST_THE_END).reshape(-1, columns),
-            np.pad(bound, (0, missing), mode="edge"),
-            np.pad(radius, (0, missing), mode="edge"),
-        )
+        number = len(calibration.offsets)
+        parts = [_of_group(calibration.of_group(group), noise) for group in range(number)]
+        columns = int(np.ceil(np.sqrt(max(len(knots) for knots, _, _ in parts))))
+        shape = number, -1, columns
+        size = columns * -(-max(len(knots) for knots, _, _ in parts) // columns)
+        knots = [np.pad(one, (0, size - len(one)), constant_values=_PAST_THE_END) for one, _, _ in parts]
+        bound = [np.pad(one, (0, size - len(one)), mode="edge") for _, one, _ in parts]
+        radius = [np.pad(one, (0, size - len(one)), mode="edge") for _, _, one in parts]
+        return cls(np.stack(knots).reshape(shape), np.stack(bound), np.stack(radius), calibration.groups)
 
-    def look_up(self, top_probability: Single) -> tuple[Single, Single]:
-        """Return bound and radius of each top probability, as the exported graph does; both 0 for NaN."""
+    def look_up(
+        self, top_probability: Single, label: NDArray[np.int64] | None = None
+    ) -> tuple[Single, Single]:
+        """Return bound and radius of each top probability, as the exported graph does; both 0 for NaN.
+
+        `label` is the class; it is needed only if there are groups.
+        """
         ordered = np.where(np.isnan(top_probability), -1, top_probability)
-        place = np.maximum(np.searchsorted(self.knots.ravel(), ordered, side="right") - 1, 0)
-        return self.lower_bound[place], self.radius[place]
+        group = np.zeros(len(ordered), dtype=np.int64)
+        if self.groups is not None:
+            assert label is not None
+            group = np.asarray(self.groups)[label]
+        bound, radius = np.zeros_like(ordered), np.zeros_like(ordered)
+        for number, knots in enumerate(self.knots):
+            mine = group == number
+            place = np.maximum(np.searchsorted(knots.ravel(), ordered[mine], side="right") - 1, 0)
+            bound[mine], radius[mine] = self.lower_bound[number][place], self.radius[number][place]
+        return bound.astype(np.float32), radius.astype(np.float32)
 
 
-def _wanted_bounds(highest: float, noise: Noise) -> NDArray[np.float64]:
-    """Return the bounds of the knots: in steps of the bound up to 1/2, of the radius above."""
+def _of_group(calibration: Calibration, noise: Noise) -> tuple[Single, Single, Single]:
+    """Return knots, bounds and radii of a calibration with one group."""
+    highest = float(calibration.lower_bound(1.0))
+    knots = _smallest_with(calibration, _wanted_bounds(highest, noise, calibration.rule.floor))
+    exact = calibration.lower_bound(knots)
+    if np.any(np.diff(exact) < 0):
+        raise SettingError(
+            f"the score {calibration.score.name!r} cannot be exported: its bound falls where the top "
+            f"probability grows"
+        )
+    bound = float32_below(np.maximum(exact - MARGIN, 0.0))
+    radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
+    return _up(knots), bound, np.where(bound > 0.5, float32_below(radius), np.float32(0))
+
+
+def _wanted_bounds(highest: float, noise: Noise, floor: float) -> NDArray[np.float64]:
+    """Return the bounds of the knots: in steps of the bound up to 1/2, of the radius above.
+
+    Bounds up to the floor are 0 and need no knots.
+    """
     low = np.arange(BOUND_STEP, min(highest, 0.5), BOUND_STEP)
+    low = low[low > floor]
     if highest <= 0.5:
         return np.append(low, highest) if highest > 0 else low
     step = RADIUS_STEP * max(1.0, noise.sigma) / noise.sigma

@@ -1,12 +1,12 @@
 """The card of an exported certifier."""
 
 from rrise._version import __version__
-from rrise.certifiers.card import bullets
+from rrise.certifiers.card import bullets, calibration_rows
 from rrise.data.inputs import describe_range
 from rrise.deployment.export.exported import Export
 from rrise.deployment.export.runtimes import runtime_by_name
 from rrise.files import Json
-from rrise.statistics import format_down, format_up, level_text
+from rrise.statistics import format_down
 
 
 def card(export: Export, more: Json) -> str:
@@ -50,10 +50,7 @@ Classes: {", ".join(export.class_names)}. An input with NaN or a value out of ra
 | | |
 |---|---|
 | runtime | {form.runtime} {form.version}, {form.numbers}, opset {more["opset"]} |
-| score | {calibration.score.name} |
-| offset | {format_up(calibration.offset, 6)} {calibration.score.unit} |
-| calibration inputs | {calibration.size}, rank {calibration.rank}, {calibration.n} votes each |
-| failure | {level_text(calibration.failure)} |
+{calibration_rows(calibration)}
 | sigma | {export.smoothing.sigma:g} |
 | base classifier (fingerprint) | `{export.smoothing.base}` |
 

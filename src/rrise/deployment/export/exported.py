@@ -161,7 +161,7 @@ class ExportedCertifier:
                 f"here what it was calibrated with: export it again on this machine"
             )
         table = BoundTable.of(self.export.calibration, self.export.smoothing.noise)
-        bound, radius = table.look_up(found.max(axis=1))
+        bound, radius = table.look_up(found.max(axis=1), found.argmax(axis=1))
         follows = (
             np.array_equal(answers.label, found.argmax(axis=1))
             and np.array_equal(answers.lower_bound, bound)

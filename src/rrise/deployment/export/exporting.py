@@ -203,8 +203,9 @@ def _calibrated(
             f"in {form.name}, the surrogate returns NaN for calibration inputs: it cannot be exported"
         )
     top = np.minimum(probabilities.max(axis=1).astype(np.float64), 1.0)
-    agreeing = votes_for(held.counts, probabilities.argmax(axis=1))
-    calibration, evidence = refit_calibration(certifier.calibration, top, agreeing)
+    label = probabilities.argmax(axis=1)
+    agreeing = votes_for(held.counts, label)
+    calibration, evidence = refit_calibration(certifier.calibration, top, agreeing, label)
     facts = certifier.guarantee.calibration
     seen, source = (None, None) if facts is None else (facts.seen_in_training, facts.source)
     return Export(
@@ -224,7 +225,7 @@ def _check_final(
     export: Export, probabilities: NDArray[np.float32], answers: dict[str, NDArray[Any]]
 ) -> None:
     """Refuse a graph that does not compute the numbers that the offset was fitted to."""
-    exact = export.calibration.lower_bound(export.evidence.top_probability)
+    exact = export.calibration.lower_bound(export.evidence.top_probability, export.evidence.label)
     radius = export.smoothing.noise.radius(exact)
     if not (
         np.array_equal(answers["probabilities"], probabilities)

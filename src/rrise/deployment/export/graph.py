@@ -193,17 +193,24 @@ def _all_within(part: _Nodes, values: str, low: np.floating[Any], high: np.float
 
 
 def _look_up(part: _Nodes, top: str, table: BoundTable) -> None:
-    """Add the look-up of `BoundTable`: find the row by its first knot, then the column, by counting knots."""
+    """Add the look-up of `BoundTable`: the group by the label, then row and column by counting knots."""
     column = part.add("Unsqueeze", top, part.whole(1))
-    row = _last_not_above(part, column, part.array(table.knots[:, 0][None]))
-    knots = part.add("Gather", part.array(table.knots), row, axis=0)
+    number, rows, columns = table.knots.shape
+    if table.groups is None:
+        row = _last_not_above(part, column, part.array(table.knots[0, :, 0][None]))
+    else:
+        group = part.add("Gather", part.array(np.array(table.groups)), LABEL, axis=0)
+        first = part.add("Gather", part.array(table.knots[:, :, 0]), group, axis=0)
+        before = part.add("Mul", group, part.array(np.array(rows)))
+        row = part.add("Add", before, _last_not_above(part, column, first))
+    knots = part.add("Gather", part.array(table.knots.reshape(number * rows, columns)), row, axis=0)
     place = part.add(
         "Add",
-        part.add("Mul", row, part.array(np.array(table.knots.shape[1]))),
+        part.add("Mul", row, part.array(np.array(columns))),
         _last_not_above(part, column, knots),
     )
-    part.add("Gather", part.array(table.radius), place, axis=0, name=RADIUS)
-    part.add("Gather", part.array(table.lower_bound), place, axis=0, name=LOWER_BOUND)
+    part.add("Gather", part.array(table.radius.ravel()), place, axis=0, name=RADIUS)
+    part.add("Gather", part.array(table.lower_bound.ravel()), place, axis=0, name=LOWER_BOUND)
     part.add("Greater", LOWER_BOUND, part.number(0.5), name=ISSUED)
 
 

@@ -12,12 +12,14 @@ from rrise.certifiers.certifier import CalibratedCertifier, check_fingerprint, t
 from rrise.data.inputs import input_digests
 from rrise.deployment.monitor.store import Audit, AuditOutcome
 from rrise.models.checks import check_module
-from rrise.statistics import Calibration, clopper_pearson_lower, clopper_pearson_upper
+from rrise.statistics import Calibration, clopper_pearson_upper
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardInputs
 from rrise.votes.plan import VotePlan
 
 BATCH_SIZE = 256
+DOUBT = 0.001
+"""The allowed probability of calling a right bound wrong, for each audit."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class Verdict:
 
     Attributes:
         score: the calibration score, computed as for the calibration inputs.
-        upper_bound: Clopper–Pearson upper bound at `beta` on the smoothed probability of the label.
+        upper_bound: Clopper–Pearson upper bound at `DOUBT` on the smoothed probability of the label.
         violation: whether a radius was issued with a lower bound above `upper_bound`. That lower bound is
-            then wrong, except with probability `beta` over the noise.
+            then wrong, except with probability `DOUBT` over the noise.
     """
 
     score: float
@@ -40,11 +42,9 @@ def verdict(
     calibration: Calibration, top_probability: float, agreeing: int, lower_bound: float, issued: bool
 ) -> Verdict:
     """Judge a certificate by `agreeing` out of `calibration.n` votes for its label."""
-    beta = float(calibration.beta)
-    lower = np.atleast_1d(clopper_pearson_lower(agreeing, calibration.n, beta))
-    upper = float(clopper_pearson_upper(agreeing, calibration.n, beta))
-    residual = calibration.score.residual(np.array([top_probability]), lower, calibration.ceiling)
-    return Verdict(float(residual[0]), upper, bool(issued and upper < lower_bound))
+    upper = float(clopper_pearson_upper(agreeing, calibration.n, DOUBT))
+    score = calibration.scores(np.array([top_probability]), np.array([agreeing]))
+    return Verdict(float(score[0]), upper, bool(issued and upper < lower_bound))
 
 
 class Auditor:

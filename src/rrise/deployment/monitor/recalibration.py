@@ -19,7 +19,7 @@ from rrise.deployment.monitor.store import DONE, read_about, readable
 from rrise.deployment.monitor.subject import certifier_identity
 from rrise.errors import FolderError, InputError, MismatchError, SettingError
 from rrise.files import Json
-from rrise.statistics import Calibration, CalibrationEvidence, refit_calibration, smallest_calibration_size
+from rrise.statistics import Calibration, CalibrationEvidence, refit_calibration, terms_of
 from rrise.statistics.martingales import ConformalMartingale
 
 CHANGING = 0.01
@@ -41,6 +41,7 @@ class AuditedQueries:
     time: NDArray[np.float64]
     top_probability: NDArray[np.float64]
     agreeing: NDArray[np.int64]
+    label: NDArray[np.int64]
     score: NDArray[np.float64]
     distinct: int
     alarm: float | None
@@ -55,17 +56,18 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
     with readable(path), closing(sqlite3.connect(address, uri=True)) as connection:
         about = read_about(connection, path)
         rows = connection.execute(
-            "SELECT time, top_probability, agreeing, score, digest FROM audits "
+            "SELECT time, top_probability, agreeing, label, score, digest FROM audits "
             "WHERE status = ? AND time >= ? ORDER BY number",
             (DONE, since),
         ).fetchall()
         (alarm,) = connection.execute("SELECT min(alarm_time) FROM tests").fetchone()
-    time, top, agreeing, score, digest = zip(*rows, strict=True) if rows else ((),) * 5
+    time, top, agreeing, label, score, digest = zip(*rows, strict=True) if rows else ((),) * 6
     return AuditedQueries(
         about,
         np.array(time),
         np.array(top),
         np.array(agreeing, dtype=np.int64),
+        np.array(label, dtype=np.int64),
         np.array(score),
         len(set(digest)),
         alarm,
@@ -81,7 +83,9 @@ def recalibrate(certifier: SurrogateCertifier, audited: AuditedQueries) -> Surro
     """
     calibration, evidence, source = _fitted(certifier, audited)
     guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source=source)
-    return dataclasses.replace(certifier, calibration=calibration, evidence=evidence, guarantee=guarantee)
+    return dataclasses.replace(
+        certifier, calibration=calibration, evidence=evidence, guarantee=guarantee, query=None
+    )
 
 
 def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> ExportedCertifier:
@@ -108,8 +112,8 @@ def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> Ex
     top = audited.top_probability.astype(np.float32)
     cost = {
         "calibration_inputs": len(top),
-        "former": _summary(BoundTable.of(former.calibration, noise), top),
-        "exported": _summary(table, top),
+        "former": _summary(BoundTable.of(former.calibration, noise), top, audited.label),
+        "exported": _summary(table, top, audited.label),
     }
     save_exported(out, export, content, probe, {"opset": opset_of(model), "cost": cost})
     return load_exported(out)
@@ -149,7 +153,7 @@ def _fitted(
     """Fit the calibration and describe its inputs; refuse queries that cannot support the promise."""
     _check_belongs(certifier, audited.about)
     former = certifier.calibration
-    needed = smallest_calibration_size(former.gamma)
+    needed = terms_of(former).smallest_size
     if audited.distinct < needed:
         raise InputError(
             f"expected at least {needed} different audited queries for a total failure of "
@@ -157,7 +161,9 @@ def _fitted(
             f"audit a larger fraction"
         )
     _check_alike(audited)
-    calibration, evidence = refit_calibration(former, audited.top_probability, audited.agreeing)
+    calibration, evidence = refit_calibration(
+        former, audited.top_probability, audited.agreeing, audited.label
+    )
     times = f"from {_moment(audited.time.min())} to {_moment(audited.time.max())}"
     return calibration, evidence, f"queries audited {times}, {audited.distinct} of them different"
 
@@ -188,8 +194,8 @@ def _check_belongs(certifier: SurrogateCertifier | ExportedCertifier, about: Jso
             )
 
 
-def _summary(table: BoundTable, top: NDArray[np.float32]) -> Json:
-    bound, radius = table.look_up(top)
+def _summary(table: BoundTable, top: NDArray[np.float32], label: NDArray[np.int64]) -> Json:
+    bound, radius = table.look_up(top, label)
     return {"issued_share": float((bound > 0.5).mean()), "mean_radius": float(radius.mean(dtype=np.float64))}
 
 

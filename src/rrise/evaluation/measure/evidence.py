@@ -12,10 +12,12 @@ from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
 from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
 from rrise.files import Json
+from rrise.statistics import PAPER as PAPER_RULE
 from rrise.statistics import float32_below
 from rrise.votes.array import Votes
 
 HELD_OUT, PAPER = "held-out", "paper"
+_NOT_SHOWN = ("failures", "beta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,7 @@ class Evidence:
     """The reported inputs with what every method found about them, an entry for each in every array.
 
     Attributes:
-        about: what `results.json` says of the run beside the results; with `failures` and `beta`.
+        about: what `results.json` says of the run beside the results; with `failures` and `calibration`.
         indices: places of the inputs in the dataset.
         labels: true classes.
         calibrated_on: which of them calibrated the surrogates; none under the protocol `held-out`.
@@ -51,9 +53,15 @@ class Evidence:
         found: list[Outcome] = []
         for surrogate in self.surrogates:
             found += surrogate_outcomes(
-                surrogate, self.calibration_votes, self.about["failures"], beta=self.about["beta"]
+                surrogate, self.calibration_votes, self.about["failures"], how=self.calibrated_by
             )
         return [self._timed(outcome) for outcome in (*found, *self.voting)]
+
+    @property
+    def calibrated_by(self) -> Json:
+        """How surrogates are calibrated; earlier evidence names `beta` alone and means the paper's rule."""
+        found: Json = self.about.get("calibration") or {"rule": PAPER_RULE.name, "beta": self.about["beta"]}
+        return found
 
     def _timed(self, outcome: Outcome) -> Outcome:
         base = self.seconds.get("")
@@ -64,7 +72,7 @@ class Evidence:
 
     def results(self, outcomes: list[Outcome]) -> Json:
         """Return what `results.json` holds of these outcomes."""
-        about = {name: value for name, value in self.about.items() if name not in ("failures", "beta")}
+        about = {name: value for name, value in self.about.items() if name not in _NOT_SHOWN}
         method, variant, score = about["certifier"]
         return {
             **about,

@@ -4,13 +4,16 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rrise.certifiers.methods import Method, method_by_name
 from rrise.certifiers.predictions import Predictions, calibrated_certificates, face_value_certificates
 from rrise.certifiers.voting import VoteMethod
 from rrise.errors import SettingError
 from rrise.evaluation.measure.known import FACE_VALUE, voting_methods
 from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
-from rrise.statistics import SCORES, conformal_rank, conformal_share, exact_level, level_text
+from rrise.files import Json
+from rrise.statistics import SCORES, Terms, exact_level, level_text
 from rrise.votes.array import Votes
 from rrise.votes.sequence import VoteSequence
 
@@ -68,18 +71,19 @@ def surrogate_outcomes(
     votes: Votes,
     failures: Sequence[float],
     *,
-    beta: float,
+    how: Json,
     scores: Sequence[str] | None = None,
 ) -> Iterator[Outcome]:
     """Certify by a surrogate with every score, at every level for which there are enough calibration inputs.
 
-    `votes` are those of the calibration inputs; `scores` are all that are registered unless some are named. A
+    `votes` are those of the calibration inputs. `how` are settings of the calibration, such as rule and
+    `beta`. `scores` are all that are registered unless some are named. A
     method that says so comes without calibration too.
     """
     assert votes.smoothing is not None
     for failure in failures:
         level = level_text(exact_level(failure, "failure"))
-        if not _can_calibrate(len(evidence.calibration), failure, beta):
+        if not _can_calibrate(len(evidence.calibration), votes, failure, how):
             continue
         for score in tuple(SCORES) if scores is None else scores:
             certificates, fitted = calibrated_certificates(
@@ -87,10 +91,10 @@ def surrogate_outcomes(
                 evidence.calibration,
                 votes,
                 smoothing=votes.smoothing,
-                failure=failure,
-                beta=beta,
-                score=score,
                 seen_in_training=evidence.seen_in_training,
+                failure=failure,
+                score=score,
+                **how,
             )
             setting = MethodSetting(evidence.method, evidence.variant, evidence.budget, level, score)
             yield Outcome(setting, certificates, fitted.offset, evidence.offline)
@@ -100,9 +104,9 @@ def surrogate_outcomes(
             yield Outcome(setting, certificates, None, replace(evidence.offline, calibration=0))
 
 
-def _can_calibrate(inputs: int, failure: float, beta: float) -> bool:
+def _can_calibrate(inputs: int, votes: Votes, failure: float, how: Json) -> bool:
     try:
-        conformal_rank(inputs, conformal_share(failure, beta))
+        Terms(failure=failure, **how).check(inputs, int(np.asarray(votes)[0].sum()))
     except SettingError:
         return False
     return True

@@ -1,0 +1,146 @@
+"""A cascade: a cheap certificate where it is good enough, and Monte Carlo where it is not."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.certifier import CalibratedCertifier
+from rrise.certifiers.guarantee import Guarantee, Kind
+from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.monte_carlo import MonteCarlo
+from rrise.certifiers.voting import VoteMethod
+from rrise.defaults import FAILURE
+from rrise.errors import SettingError
+from rrise.statistics import Level, level_text
+from rrise.votes.smoothing import Smoothing
+
+METHOD = "cascade"
+VOTES = 10_000
+
+
+class Cascade:
+    """Certifies by a calibrated surrogate, and again by votes where the wanted radius is not reached.
+
+    The second certificate draws fresh votes of the input. Its own promise therefore holds for each input,
+    whatever it is.
+
+    Guarantee: the probability that a radius is issued and wrong is at most the sum of both failures. Either
+    the first certificate is returned, and is wrong with the first probability at most; or the second one is,
+    and is wrong with the second at most, whatever the input. The sum is of the first certifier's kind.
+
+    Args:
+        first: a calibrated surrogate, with or without votes; its promise is `marginal` or `pac`, for all
+            inputs together.
+        base: the base classifier.
+        radius: the wanted radius; a smaller one, or none, leads to the second certificate.
+        method: how the second certificate is made. Default: Monte Carlo with 10,000 votes.
+        failure: the failure of that Monte Carlo.
+
+    Raises:
+        MismatchError: `base` is not the base classifier of `first`.
+        SettingError: the promise of `first` cannot be kept, `method` has none, or `radius` is not positive.
+
+    Example:
+        certifier = rrise.Cascade(rrise.load_certifier("certifier"), base, radius=0.25)
+        certificates = certifier.certify(images)
+    """
+
+    def __init__(
+        self,
+        first: CalibratedCertifier,
+        base: nn.Module,
+        *,
+        radius: float,
+        method: VoteMethod | None = None,
+        failure: Level = FAILURE,
+    ) -> None:
+        if not radius > 0:
+            raise SettingError(f"expected a positive radius, got {radius}")
+        self.first, self.radius = first, float(radius)
+        self.second = (method or MonteCarlo(VOTES, failure=failure)).bind_like(base, first)
+        self.guarantee = _sum(first.guarantee, self.second.guarantee, self.radius)
+
+    def __repr__(self) -> str:
+        return f"Cascade({self.first!r}, then {self.second!r}, radius={self.radius:g})"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.first.input_shape
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes in order."""
+        return self.first.class_names
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """The smoothed classifier that certificates are about."""
+        return self.first.smoothing
+
+    @property
+    def runtime(self) -> str:
+        """The runtime of the first certifier."""
+        return self.first.runtime
+
+    def certify(self, inputs: Any) -> Certificates:
+        """Certify inputs; `methods` of the result names the method that certified each of them.
+
+        Args:
+            inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
+
+        Returns:
+            One certificate per input, with its number of passes.
+
+        Raises:
+            InputError: an input is invalid, or the base classifier returns NaN under noise.
+        """
+        first = self.first.certify(inputs)
+        again = np.flatnonzero(~first.issued | (first.radius < self.radius))
+        methods = np.full(len(first), first.guarantee.method, dtype=object)
+        parts = ("label", "radius", "lower_bound", "issued")
+        found: dict[str, Any] = {name: getattr(first, name).copy() for name in (*parts, "passes")}
+        if len(again):
+            second = self.second.certify(np.asarray(inputs)[again])
+            for name in parts:
+                found[name][again] = getattr(second, name)
+            found["passes"][again] += second.passes
+            methods[again] = second.guarantee.method
+        return replace(
+            first, **found, guarantee=self.guarantee, probabilities=None, methods=methods.astype(str)
+        )
+
+
+def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
+    """Return the promise of the whole; refuse parts whose promises do not add up."""
+    facts = first.calibration
+    if first.kind not in (Kind.MARGINAL, Kind.PAC) or facts is None or facts.groups is not None:
+        raise SettingError(
+            "a cascade needs a calibrated surrogate with the promise 'marginal' or 'pac' for all inputs "
+            "together: an error among issued radii, or for each class, does not carry over"
+        )
+    if second.kind is not Kind.PER_INPUT or second.failure is None or first.failure is None:
+        raise SettingError(
+            f"a cascade needs a method that keeps its level for each input, not {second.method}"
+        )
+    return replace(
+        first,
+        method=METHOD,
+        failure=first.failure + second.failure,
+        assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
+        settings={
+            "radius": radius,
+            "first_failure": level_text(first.failure),
+            "second_failure": level_text(second.failure),
+        },
+    )
+
+
+register_words(
+    METHOD,
+    why="Inputs whose first radius is smaller than the wanted one get a certificate from votes of their own. "
+    "That one holds for each input at its own level; the level above is the sum of both.",
+)

@@ -1,0 +1,112 @@
+"""The terms of a calibration: level, promise, rule and score, with the checks of what they need."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rrise.defaults import CONFIDENCE, FAILURE
+from rrise.errors import SettingError
+from rrise.statistics.binomial import check_budget
+from rrise.statistics.conformal import Level, conformal_rank, exact_level
+from rrise.statistics.promises import Promise, as_promise, smallest_size
+from rrise.statistics.rules import FLOORED, Rule, as_rule
+from rrise.statistics.scores import PROBIT, Score, as_score
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a calibration is to promise, and how; fixed before anybody looks at calibration inputs.
+
+    Attributes:
+        failure: the allowed probability of a wrong bound.
+        beta: the level at which votes are bounded; None: that of the rule.
+        score: the calibration score, or its name.
+        rule: the calibration rule, or its name.
+        promise: `marginal`, `pac` or `issued`.
+        confidence: the confidence of `pac` and `issued` over the calibration set.
+        groups: the group of each class, from 0; None: all inputs are one group.
+
+    Raises:
+        SettingError: a name is unknown, or a level is invalid.
+
+    Example:
+        >>> Terms(failure=0.01).gamma
+        Fraction(1, 125)
+    """
+
+    failure: Level = FAILURE
+    beta: Level | None = None
+    score: str | Score = PROBIT
+    rule: str | Rule = FLOORED
+    promise: str | Promise = Promise.MARGINAL
+    confidence: Level = CONFIDENCE
+    groups: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        self.gamma  # noqa: B018  refuses bad levels
+        self.doubt  # noqa: B018
+        self.family  # noqa: B018
+        groups = None if self.groups is None else sorted(set(self.groups))
+        if groups is not None and groups != list(range(len(groups))):
+            raise SettingError(
+                f"expected the groups of classes to be numbered from 0 without gaps, got {self.groups}"
+            )
+
+    @property
+    def family(self) -> Score:
+        """The score as an object."""
+        return as_score(self.score)
+
+    @property
+    def by(self) -> Rule:
+        """The rule as an object."""
+        return as_rule(self.rule)
+
+    @property
+    def kept(self) -> Promise:
+        """The promise as an object."""
+        return as_promise(self.promise)
+
+    @property
+    def exact_beta(self) -> Fraction:
+        """The level at which votes are bounded."""
+        return exact_level(self.by.beta if self.beta is None else self.beta, "beta")
+
+    @property
+    def gamma(self) -> Fraction:
+        """The rate of inputs whose score may exceed the offset."""
+        return self.by.share(self.failure, self.exact_beta)
+
+    @property
+    def sure(self) -> Fraction | None:
+        """The confidence over the calibration set, None for a marginal promise."""
+        confidence = exact_level(self.confidence, "confidence")
+        return confidence if self.kept.has_confidence else None
+
+    @property
+    def doubt(self) -> Fraction:
+        """The allowed probability of a broken promise, for each group; 0 for a marginal promise."""
+        return Fraction(0) if self.sure is None else (1 - self.sure) / self.number_of_groups
+
+    @property
+    def number_of_groups(self) -> int:
+        """How many groups have an offset of their own."""
+        return 1 if self.groups is None else max(self.groups) + 1
+
+    @property
+    def smallest_size(self) -> int:
+        """The fewest calibration inputs of a group with which the promise can be kept."""
+        return smallest_size(self.kept, self.gamma, self.doubt)
+
+    def check(self, inputs: int, votes: int) -> None:
+        """Refuse too few calibration inputs or votes for these terms; the error says how many it takes."""
+        check_budget(votes, float(self.exact_beta), "beta")
+        if self.kept is Promise.MARGINAL:
+            conformal_rank(inputs, self.gamma)
+        if inputs < (needed := self.number_of_groups * self.smallest_size):
+            each = "" if self.groups is None else f" for {self.number_of_groups} groups of classes"
+            level = float(exact_level(self.failure, "failure"))
+            raise SettingError(
+                f"{inputs} calibration inputs are too few for failure {level:g} with the promise "
+                f"{self.kept.value!r}{each}: use at least {needed}"
+            )
