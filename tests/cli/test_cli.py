@@ -33,6 +33,28 @@ def test_certifies_a_folder_as_a_table(run, certifier: Path, samples: Path) -> N
     assert "P[issued]" in output
 
 
+def test_votes_and_a_wanted_radius_need_the_base(
+    run, quick_demo: Path, certifier: Path, samples: Path
+) -> None:
+    base = quick_demo / "base"
+    code, output, _ = run("certify", certifier, samples, "--votes", 64, "--base", base, "--json")
+    assert code == 0
+    facts = json.loads(output)["guarantee"]["facts"]
+    assert (facts["method"], facts["settings"]["votes"]) == ("surrogate-with-votes", 64)
+    code, output, _ = run("certify", certifier, samples, "--radius", 0.4, "--base", base)
+    assert code == 0
+    assert "monte-carlo" in output
+    assert "the level above is the sum of both" in " ".join(output.split())
+    for arguments, sentence in (
+        (("--votes", 64), "--votes has no effect without --base"),
+        (("--base", base), "--base has no effect without --votes or --radius"),
+        (("--base", base, "--votes", 7), "expected votes out of"),
+    ):
+        code, _, errors = run("certify", certifier, samples, *arguments)
+        assert code == 2
+        assert sentence in " ".join(errors.split())
+
+
 def test_certifies_images_and_arrays_as_json(run, certifier: Path, samples: Path, tmp_path: Path) -> None:
     image = sorted(samples.iterdir())[0]
     pixels = np.asarray(Image.open(image), dtype=np.float32)[None] / 255

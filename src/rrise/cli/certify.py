@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rrise.cli.options import check_needed
+from rrise.errors import SettingError
+
 if TYPE_CHECKING:
     from rrise.certifiers.certifier import Certifier
 
@@ -21,12 +24,32 @@ def certify(
     files: Annotated[
         list[Path], typer.Argument(help="PNG, JPEG or .npy files, or folders of them.", show_default=False)
     ],
+    *,
+    votes: Annotated[
+        int | None, typer.Option(help="Votes of the base to add to each input.", show_default=False)
+    ] = None,
+    radius: Annotated[
+        float | None,
+        typer.Option(help="A wanted radius: below it, Monte Carlo certifies.", show_default=False),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="The base classifier, for votes: a folder.", show_default=False)
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Its weights, if BASE is an architecture.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Certify images or arrays: one forward pass each."""
-    from rrise.deployment.loading import load_deployed
+    """Certify images or arrays: one forward pass each, or more with --votes or --radius."""
+    from rrise.deployment.loading import load_deployed, with_base
+    from rrise.models.folder import load_base
 
-    loaded = load_deployed(certifier)
+    check_needed("--base", base is not None, {"--votes": votes, "--radius": radius, "--weights": weights})
+    if base is not None and votes is None and radius is None:
+        raise SettingError("--base has no effect without --votes or --radius: pass one of them")
+    loaded: Certifier = load_deployed(certifier)
+    if base is not None:
+        loaded = with_base(loaded, load_base(base, weights), votes=votes, radius=radius)
     records = _certify_files(loaded, files)
     if as_json:
         guarantee = loaded.guarantee.to_json()
@@ -58,7 +81,8 @@ def _print_table(records: list[dict[str, Any]], certifier: "Certifier") -> None:
     console = Console()
     folder = os.path.commonpath([Path(record["file"]).absolute().parent for record in records])
     table = Table(title=Text(f"inputs in {folder}"), title_justify="left")
-    for name in ("file", "class", "radius", "lower bound", "verdict"):
+    several_methods = any("method" in record for record in records)
+    for name in ("file", "class", "radius", "lower bound", "verdict", *(["by"] if several_methods else [])):
         right = name in ("radius", "lower bound")
         table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
     several = {record["file"] for record in records if record["index"] > 0}
@@ -71,6 +95,7 @@ def _print_table(records: list[dict[str, Any]], certifier: "Certifier") -> None:
             format_down(record["radius"]),
             format_down(record["lower_bound"]),
             "certified" if record["issued"] else "abstained",
+            *([record["method"]] if several_methods else []),
         )
     console.print(table)
     console.print(str(certifier.guarantee), style="dim", highlight=False, markup=False)

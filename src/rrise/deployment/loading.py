@@ -1,11 +1,19 @@
 """Loading a certifier to deploy: one in torch, or an exported one in its runtime."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rrise.certifiers.cascade import Cascade
+from rrise.certifiers.certifier import Certifier
 from rrise.certifiers.folder import load_certifier
 from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
+from rrise.errors import SettingError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def load_deployed(
@@ -32,3 +40,30 @@ def load_deployed(
     if is_exported(path):
         return load_exported(path, threads=threads)
     return load_certifier(path)
+
+
+def with_base(
+    certifier: Certifier, base: "nn.Module", *, votes: int | None = None, radius: float | None = None
+) -> Certifier:
+    """Return a certifier that uses votes of the base classifier.
+
+    Args:
+        certifier: a calibrated surrogate; exported ones take a radius alone.
+        base: its base classifier.
+        votes: votes to add to each query; see `SurrogateCertifier.with_votes`.
+        radius: a wanted radius; below it, Monte Carlo certifies; see `Cascade`.
+
+    Raises:
+        SettingError: the certifier cannot do this.
+    """
+    if votes is not None:
+        if not isinstance(certifier, SurrogateCertifier):
+            raise SettingError(
+                "only a certifier in torch takes votes at query time: pass the folder that was exported"
+            )
+        certifier = certifier.with_votes(votes, base)
+    if radius is None:
+        return certifier
+    if not isinstance(certifier, SurrogateCertifier | SurrogateWithVotes | ExportedCertifier):
+        raise SettingError("a wanted radius needs a calibrated surrogate first")
+    return Cascade(certifier, base, radius=radius)

@@ -1,5 +1,6 @@
 """The service: certificates over HTTP, in batches, within limits."""
 
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -48,6 +49,18 @@ TRIAL = {
     "in": "query",
     "description": "Hide this request from the monitor: for probes and trials, which are not real queries.",
     "schema": {"type": "boolean", "default": False},
+}
+VOTES = {
+    "name": "votes",
+    "in": "query",
+    "description": "Add so many votes of the base classifier to each input, for larger radii.",
+    "schema": {"type": "integer", "minimum": 1},
+}
+RADIUS = {
+    "name": "radius",
+    "in": "query",
+    "description": "A wanted radius: inputs that do not reach it are certified by Monte Carlo.",
+    "schema": {"type": "number", "exclusiveMinimum": 0},
 }
 Votes = Annotated[int, Query(description="The most votes to draw; stop earlier by closing the connection.")]
 Failure = Annotated[float, Query(description="Allowed probability of a wrong certificate.")]
@@ -122,17 +135,22 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/v1/certify",
         response_model=CertifyResponse,
         response_model_exclude_none=True,
-        responses=problems(*COMMON, 504),
-        openapi_extra={**input_body(certifier, many=True), "parameters": [PROBABILITIES, TRIAL]},
+        responses=problems(*COMMON, 404, 504),
+        openapi_extra={
+            **input_body(certifier, many=True),
+            "parameters": [PROBABILITIES, TRIAL, VOTES, RADIUS],
+        },
         summary="Certify one or many inputs.",
     )
     async def certify(request: Request) -> Response:
         """Send an image, the bytes of a .npy file, a JSON array, or a form with one or more files."""
-        _check_query(request, "probabilities", "trial")
+        _check_query(request, "probabilities", "trial", "votes", "radius")
         answer = await service.certify(
             request,
             with_probabilities=_asked(request, "probabilities"),
             observed=not _asked(request, "trial"),
+            votes=_number(request, "votes", int),
+            radius=_number(request, "radius", float),
         )
         return JSONResponse(answer)
 
@@ -171,6 +189,20 @@ def _asked(request: Request, name: str) -> bool:
     if wanted not in ("true", "false"):
         raise RefusedError(422, f"expected {name} to be true or false, got {wanted[:20]!r}")
     return wanted == "true"
+
+
+def _number(request: Request, name: str, kind: type[int] | type[float]) -> Any:
+    """Return a positive number among the query parameters, or None."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        value = kind(text)
+    except ValueError:
+        value = kind(0)
+    if not 0 < value < math.inf:
+        raise RefusedError(422, f"expected {name} to be a positive number, got {text[:20]!r}")
+    return value
 
 
 def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> None:

@@ -27,6 +27,9 @@ class Certificate(BaseModel):
         description="Lower bound on the smoothed probability of the label, rounded down.", examples=[0.950123]
     )
     issued: bool = Field(description="False: the certifier abstained.", examples=[True])
+    method: str | None = Field(
+        default=None, description="With a wanted radius: the method that certified this input."
+    )
     guarantee: str = Field(
         description="Which guarantee it is under: an id in GET /v1/certifier.", examples=["0123456789ab"]
     )
@@ -43,6 +46,12 @@ class CertifyResponse(BaseModel):
     certificates: list[Certificate]
     warning: str | None = Field(
         default=None, description="Set once the monitor has raised an alarm: the guarantee may not hold."
+    )
+    guarantee: dict[str, Any] | None = Field(
+        default=None, description="With votes or a wanted radius: the guarantee of these certificates."
+    )
+    passes: list[int] | None = Field(
+        default=None, description="With votes or a wanted radius: forward passes for each input."
     )
 
 

@@ -20,6 +20,7 @@ from rrise.deployment.monitor.settings import ABSTAIN, MONTE_CARLO, WARN
 from rrise.deployment.service.alarm import Alarm
 from rrise.deployment.service.batching import Batcher, ClosedError, QueueFullError
 from rrise.deployment.service.metrics import ServiceMetrics
+from rrise.deployment.service.more_votes import MoreVotes
 from rrise.deployment.service.refusals import RefusedError
 from rrise.deployment.service.requests import BodyReader, Decoder
 from rrise.deployment.service.settings import ServiceSettings
@@ -49,9 +50,11 @@ class Service:
         self.bodies = BodyReader(settings.max_body, settings.max_held, settings.timeout)
         self.decoder = Decoder(certifier.input_shape, certifier.smoothing.input_range, settings.max_inputs)
         self.verifier: Verifier | None = None
+        self.more_votes: MoreVotes | None = None
         self._fallback: VotingCertifier | None = None
         if base is not None:
             self.verifier = Verifier(base, certifier, settings.verifications, settings.max_votes)
+            self.more_votes = MoreVotes(base, certifier, settings.verifications)
             if alarm.policy == MONTE_CARLO:
                 self._fallback = fallback_certifier(base, certifier, settings.fallback_votes)
         self._batcher: Batcher | None = None
@@ -113,20 +116,33 @@ class Service:
             if batcher is not None:
                 await batcher.close()
         self._batcher = self._voting = None
-        if self.verifier is not None:
-            self.verifier.close()
+        for voting in (self.verifier, self.more_votes):
+            if voting is not None:
+                voting.close()
 
     async def inputs(self, request: Request) -> NDArray[np.float32]:
         """Return the inputs of a request, or refuse it."""
         async with self.bodies.body(request) as body:
             return await self.decoder.decode(request.headers.get("content-type", ""), body)
 
-    async def certify(self, request: Request, *, with_probabilities: bool, observed: bool) -> Json:
-        """Certify the inputs of a request; after an alarm, apply the policy."""
+    async def certify(
+        self,
+        request: Request,
+        *,
+        with_probabilities: bool,
+        observed: bool,
+        votes: int | None = None,
+        radius: float | None = None,
+    ) -> Json:
+        """Certify the inputs of a request, with votes if asked; after an alarm, apply the policy."""
         inputs = await self.inputs(request)
         alarmed = self.alarm.raised
         found, guarantee = await self._certified(self._batcher, inputs, observed), self._guarantee_id
-        if alarmed and self._fallback is not None:
+        own: Json | None = None
+        if (votes is not None or radius is not None) and not alarmed:
+            found = _rounded_down(await self._with_votes(inputs, votes, radius))
+            guarantee, own = found.guarantee.id, found.guarantee.to_json()
+        elif alarmed and self._fallback is not None:
             found = await self._certified(self._voting, inputs)
             guarantee = found.guarantee.id
         elif alarmed and self.alarm.policy == ABSTAIN:
@@ -140,7 +156,17 @@ class Service:
                 row = found.probabilities[place]
                 known = bool(np.isfinite(row).all())
                 record["probabilities"] = np.round(row.astype(float), DECIMALS).tolist() if known else None
-        return {"certificates": records, "warning": self._warning() if alarmed else None}
+        answer = {"certificates": records, "warning": self._warning() if alarmed else None}
+        return answer if own is None else {**answer, "guarantee": own, "passes": found.passes.tolist()}
+
+    async def _with_votes(
+        self, inputs: NDArray[np.float32], votes: int | None, radius: float | None
+    ) -> Certificates:
+        if self.more_votes is None:
+            raise RefusedError(404, "this service has no base classifier, so it cannot vote on inputs")
+        if votes is not None and votes > self.settings.max_votes:
+            raise RefusedError(422, f"expected at most {self.settings.max_votes} votes, got {votes}")
+        return await self.more_votes.certify(inputs, votes, radius, self.settings.timeout)
 
     async def _certified(
         self, batcher: Batcher | None, inputs: NDArray[np.float32], observed: bool = True
@@ -222,7 +248,10 @@ class Service:
 
 def _rounded(certifier: Certifier, inputs: NDArray[np.float32]) -> Certificates:
     """Certify a batch, with radii and bounds rounded down to the written digits."""
-    found = certifier.certify(inputs)
+    return _rounded_down(certifier.certify(inputs))
+
+
+def _rounded_down(found: Certificates) -> Certificates:
     return replace(
         found,
         radius=round_down(found.radius, DECIMALS),
