@@ -158,3 +158,10 @@ def test_a_calibration_with_groups_asks_for_the_class() -> None:
     with pytest.raises(ValueError, match="pass the classes"):
         fitted.lower_bound([0.9])
     assert fitted.of_group(0).groups is None
+
+
+def test_issued_works_where_many_inputs_reach_the_ceiling() -> None:
+    """Ties at the ceiling must not leave the first test without issued inputs."""
+    q, agreeing = np.full(500, 0.9999), np.full(500, 299)
+    fitted, _ = fit_calibration(q, agreeing, 300, failure=0.05, promise="issued")
+    assert fitted.lower_bound([0.9999])[0] > 0.9

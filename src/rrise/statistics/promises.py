@@ -169,7 +169,9 @@ def _sequence(scores: Array, limits: Array, needed: float) -> Array:
     The first leaves enough inputs issued for a test to pass, `_ROOM` times the share that is `needed`. The
     last is the median of the tuning scores, which is bolder than any level in use.
     """
-    start = float(np.quantile(limits, max(0.0, 1 - _ROOM * needed), method="lower"))
+    distinct = np.unique(limits)
+    above = _above(np.sort(limits), distinct) >= _ROOM * needed * len(limits)
+    start = float(distinct[above][-1]) if above.any() else float(distinct[0]) - 1.0
     end = min(float(np.median(scores)), start)
     return np.linspace(start, end, _GRID)
 
