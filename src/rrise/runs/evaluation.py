@@ -9,6 +9,7 @@ from torch import nn
 
 from rrise.certifiers.folder import MANIFEST as CERTIFIER
 from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.certifiers.with_votes import STOPS
 from rrise.evaluation.measure.evidence import Evidence, rounded_down
 from rrise.evaluation.measure.evidence_files import write_evidence
 from rrise.evaluation.measure.known import voting_methods
@@ -163,6 +164,7 @@ class _Evaluator:
             calibration_votes=self.calibration_votes,
             fewer_votes=self._fewer_votes(),
             seconds=self._seconds(),
+            query=self._query_votes(),
         )
         return replace(found, about={**found.about, "left_out": self._left_out(found.outcomes())})
 
@@ -185,6 +187,13 @@ class _Evaluator:
     def _fewer_votes(self) -> dict[int, Votes]:
         folder, all_n = self.run.folder / "votes" / "calibration", self.recipe.votes.calibration
         return {n: read_votes(folder, n) for n in sorted(set(self.recipe.evaluation.budgets)) if n < all_n}
+
+    def _query_votes(self) -> dict[int, tuple[Votes, Votes]]:
+        """Return the first votes of reported and calibration inputs, for votes at query time."""
+        n = self.recipe.votes.calibration
+        held = read_sequence(self.run.folder / "votes" / "calibration", n)
+        most = min(n, self.votes.length) // 2
+        return {m: (self.votes.votes(m), held.votes(m)) for m in STOPS if m <= most}
 
     def _seconds(self) -> dict[str, float]:
         sample = self.run.data.inputs("test").shard(0)[:_TIMED_INPUTS]

@@ -10,6 +10,7 @@ from rrise.evaluation.figures.comparison import (
     certified_accuracy_figure,
 )
 from rrise.evaluation.figures.drawing import Drawing, write_figures
+from rrise.evaluation.figures.passes import passes_figure
 from rrise.evaluation.figures.savings import cost_figure
 from rrise.evaluation.figures.series import main_series
 from rrise.evaluation.figures.summary import summary_figure
@@ -26,6 +27,7 @@ __all__ = [
     "cost_figure",
     "coverage_figure",
     "main_series",
+    "passes_figure",
     "result_figures",
     "summary_figure",
     "write_figures",

@@ -1,7 +1,7 @@
 """What an evaluation is computed from, input by input: small enough to keep, enough for every number."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from rrise.certifiers.methods import ONE_STAGE, SEQUENTIAL, TWO_STAGE
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
 from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
+from rrise.evaluation.measure.passes_curve import passes_curve
 from rrise.files import Json
 from rrise.statistics import PAPER as PAPER_RULE
 from rrise.statistics import float32_below
@@ -35,6 +36,8 @@ class Evidence:
         calibration_votes: votes of the calibration inputs.
         fewer_votes: the first so many of these votes, to tell what calibrating with fewer would do.
         seconds: measured time of a pass by the surrogate's variant; under "" that of the base classifier.
+        query: the first so many votes, of these inputs and of the calibration inputs, to tell what votes at
+            query time would do; empty in earlier evidence.
     """
 
     about: Json
@@ -47,6 +50,7 @@ class Evidence:
     calibration_votes: Votes
     fewer_votes: dict[int, Votes]
     seconds: dict[str, float]
+    query: dict[int, tuple[Votes, Votes]] = field(default_factory=dict)
 
     def outcomes(self) -> list[Outcome]:
         """Return what every method gave: surrogates at every level and with every score, then the others."""
@@ -74,9 +78,11 @@ class Evidence:
         """Return what `results.json` holds of these outcomes."""
         about = {name: value for name, value in self.about.items() if name not in _NOT_SHOWN}
         method, variant, score = about["certifier"]
+        curve = passes_curve(self)
         return {
             **about,
             "test_inputs": len(self.labels),
+            **({"passes_curve": curve} if curve else {}),
             "results": measure(
                 outcomes,
                 self.labels,
@@ -101,6 +107,7 @@ class Evidence:
             reference=self.reference[new],
             voting=tuple(replace(outcome, certificates=outcome.certificates[new]) for outcome in self.voting),
             surrogates=tuple(replace(one, test=one.test[new]) for one in self.surrogates),
+            query={n: (tests[new], held) for n, (tests, held) in self.query.items()},
             **picked,
         )
 

@@ -36,6 +36,8 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
     }
     calibration: dict[str, Any] = {"votes": _lists(evidence.calibration_votes)}
     calibration |= {f"votes {n}": _lists(votes) for n, votes in evidence.fewer_votes.items()}
+    for n, (tests, held) in evidence.query.items():
+        reported[f"query votes {n}"], calibration[f"query votes {n}"] = _lists(tests), _lists(held)
     for one in evidence.surrogates:
         for columns, predictions in ((reported, one.test), (calibration, one.calibration)):
             columns[f"{one.variant} label"] = _small(predictions.label)
@@ -54,6 +56,7 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
         "smoothing": evidence.reference.smoothing.to_json(),
         "seconds": evidence.seconds,
         "fewer_votes": list(evidence.fewer_votes),
+        "query_votes": list(evidence.query),
         "surrogates": [_about_surrogate(one) for one in evidence.surrogates],
         "voting": [
             {**asdict(outcome.setting), "guarantee": outcome.certificates.guarantee.to_json()}
@@ -85,6 +88,13 @@ def read_evidence(folder: Path) -> Evidence:
         calibration_votes=_votes(calibration, smoothing),
         fewer_votes={n: _votes(calibration, smoothing, f"votes {n}") for n in found["fewer_votes"]},
         seconds=found["seconds"],
+        query={
+            n: (
+                _votes(reported, smoothing, f"query votes {n}"),
+                _votes(calibration, smoothing, f"query votes {n}"),
+            )
+            for n in found.get("query_votes", ())
+        },
     )
 
 

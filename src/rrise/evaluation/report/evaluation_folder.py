@@ -19,6 +19,7 @@ from rrise.evaluation.figures import (
     Scatter,
     calibration_figure,
     certified_accuracy_figure,
+    passes_figure,
     result_figures,
     summary_figure,
     write_figures,
@@ -82,6 +83,8 @@ def drawings_of(results: Json, shown: Shown) -> dict[str, Drawing]:
     """Return every figure of one run, by name."""
     drawings = result_figures([results])
     drawings["certified_accuracy"] = certified_accuracy_figure([results], curves_of(results, shown))
+    if "passes_curve" in results:
+        drawings["passes"] = passes_figure(results)
     scatter = scatter_of(results, shown)
     if scatter is not None:
         drawings["calibration"] = calibration_figure(scatter)

@@ -53,6 +53,11 @@ _CAPTIONS = {
         "share of wrong ones may be as large as the total failure divided by the share of inputs with a "
         "certificate."
     ),
+    "passes": (
+        "The surrogate alone takes one pass; votes of the query are added from there on. Monte Carlo is "
+        "shown at the best split of its passes. It promises its level for each input; the surrogate does "
+        "not, however many votes it takes."
+    ),
     "cost": (
         "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
         "number of queries; it has paid off where its line crosses zero. Methods that come in "
@@ -64,7 +69,7 @@ _FIRST = "mean_passes"
 _PARTS = (
     ("certified_accuracy", "boundary", "boundary_crd"),
     ("calibration", "coverage"),
-    ("cost",),
+    ("passes", "cost"),
 )
 
 
