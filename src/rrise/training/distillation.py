@@ -22,7 +22,7 @@ from rrise.training.recording import is_recordable
 from rrise.training.settings import SurrogateTraining
 from rrise.training.team import Team
 from rrise.training.trainee import Trainee
-from rrise.training.views import Augment, Views
+from rrise.training.views import Views
 from rrise.votes.array import Votes
 from rrise.votes.collect import collect_votes
 from rrise.votes.fresh import FreshVotes
@@ -68,13 +68,13 @@ def distillation(
     pool: Pool,
     smoothing: Smoothing,
     *,
+    views: Views,
     settings: SurrogateTraining,
     team: Team,
-    augment: Augment | None = None,
 ) -> Lesson:
     """Return what the loop needs to distill the smoothed classifier into the student.
 
-    `pool` holds the inputs in float32. Some of them are held out: they get their votes once, at the start,
+    `pool` holds the inputs in float32, and `views` makes new inputs of their batches. Some of them are held out: they get their votes once, at the start,
     and select the epoch with the smallest cross-entropy.
     """
     if settings.objective != "cross-entropy":
@@ -82,12 +82,11 @@ def distillation(
             f"distill needs the objective cross-entropy, which is unbiased for a few votes; got "
             f"{settings.objective!r}"
         )
-    device, limits = device_of(student), smoothing.input_range
+    device = device_of(student)
     if device_of(base).type != device.type:
         raise MismatchError(
             f"expected base classifier and network on one device, got {device_of(base)} and {device}"
         )
-    views = Views(settings, pool.shape, limits, augment)
     parts = _parts(len(pool), settings)
     kept, held_out = (torch.from_numpy(parts[name]).to(device) for name in ("kept", "held_out"))
     validation = _validation_votes(base, pool[held_out], smoothing, settings.seed).to(device)

@@ -25,7 +25,7 @@ from rrise.training.stored_votes import lesson_of_votes
 from rrise.training.strategies import check_classes, check_strategy, starting_network
 from rrise.training.surrogate import Surrogate
 from rrise.training.team import Team
-from rrise.training.views import Augment
+from rrise.training.views import Augment, Views
 from rrise.votes.array import Votes
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.noise import Noise
@@ -117,7 +117,8 @@ def train_surrogate(
     dtype = torch.float32 if distills else precision_of(student)
     pool = Pool(images, input_range=limits, device=device_of(student), dtype=dtype)
     if taught is not None:
-        lesson = distillation(base, student, pool, taught, settings=how, team=team, augment=augment)
+        views = Views(how, pool.shape, limits, augment)
+        lesson = distillation(base, student, pool, taught, views=views, settings=how, team=team)
     else:
         lesson = lesson_of_votes(
             student,

@@ -62,10 +62,14 @@ class Views:
             noise, *drawn = drawn  # type: ignore[assignment]
         made = clean if self._named is None else self._named.apply(clean, tuple(drawn))
         mixed = len(share)
-        made = torch.cat([made.roll(-1, 0)[:mixed].lerp(made[:mixed], share), made[mixed:]])
+        made = torch.cat([self.mix(made[:mixed], made.roll(-1, 0)[:mixed], share), made[mixed:]])
         if self._settings.jitter:
             made = made + self._settings.jitter * noise
         return made if self._limits is None else made.clamp(*self._limits)
+
+    def mix(self, own: torch.Tensor, partner: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        """Return inputs of which each has this share of its own, and the rest of its partner."""
+        return partner.lerp(own, share)
 
 
 def _checked(made: object, clean: torch.Tensor) -> torch.Tensor:
