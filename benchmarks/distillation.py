@@ -105,6 +105,7 @@ class Variant:
 
     @classmethod
     def of(cls, line: dict[str, Any]) -> "Variant":
+        """Read a line of JSON."""
         own = {name: line[name] for name in ("wide", "mixing", "loss") if name in line}
         return cls(line["name"], {k: v for k, v in line.items() if k not in {"name", *own}}, **own)
 
@@ -123,12 +124,10 @@ class Search:
         self.data = RunData(self.recipe.data, data_root)
         self.network = Network.saved(run / "base")
         self.base = load_model(run / "base").to(self.device)
-        self.inputs = ShardedInputs(self.data.values("train"), check_input_range((0.0, 1.0)))
+        few = ShardedInputs(self.data.values("train")[:64], check_input_range((0.0, 1.0)))
         self.pool = Pool(self.data.values("train"), device=self.device)
         votes = self.recipe.votes
-        self.smoothing = library.smoothing_to_distill(
-            self.base, self.inputs, None, votes.sigma, votes.precision
-        )
+        self.smoothing = library.smoothing_to_distill(self.base, few, None, votes.sigma, votes.precision)
         library._validation_votes = _once(library._validation_votes)
         out.mkdir(parents=True, exist_ok=True)
 
@@ -163,7 +162,7 @@ class Search:
                 raise OutOfTimeError
 
         identity = json.loads(json.dumps(asdict(variant)))
-        checkpoint = Checkpoint(self.out / "checkpoints" / variant.name, identity, seconds=120)
+        checkpoint = Checkpoint(self.out / "checkpoints" / variant.name, identity, seconds=60)
         history = train(lesson.task, settings, checkpoint=checkpoint, on_epoch=on_epoch)
         found = self._predicted(student, "average")
         weights = {name: value.bfloat16() for name, value in student.state_dict().items()}
@@ -240,9 +239,7 @@ def wanted(file: Path | None, follow: bool, deadline: float) -> Iterator[Variant
     """Yield the variants, in order; while following a file, wait for more lines."""
     done = 0
     while time.time() < deadline:
-        lines = (
-            list(VARIANTS) if file is None else [json.loads(x) for x in file.read_text().splitlines() if x]
-        )
+        lines = [*VARIANTS] if file is None else [json.loads(x) for x in file.read_text().splitlines()]
         if done < len(lines):
             if lines[done]["name"] == "stop":
                 return

@@ -1,11 +1,12 @@
-"""Compare the surrogates that `benchmarks/distillation.py` stored, on images that tune and are never reported.
+"""Compare the surrogates that `benchmarks/distillation.py` stored, on images that are never reported on.
 
     python benchmarks/distillation_table.py OUT --votes RUN/votes/validation
 
 A one-pass certificate is calibrated on a random half of the validation images and judged on the other half.
 The score of an image is `Phi^-1(min(q, ceiling)) - Phi^-1(max(l, 1/2))`: `q` is the surrogate's top
-probability, and `l` the bound that the votes of its class prove at level beta. The offset is the score of rank
-`ceil((M + 1) (1 - gamma))`, with `gamma = failure (1 - beta)`. Shares are of Monte Carlo with the same votes.
+probability, and `l` the bound that the votes of its class prove at level beta. The offset is the score of
+rank `ceil((M + 1) (1 - gamma))`, with `gamma = failure (1 - beta)`. Shares are of Monte Carlo with the same
+votes.
 """
 
 import argparse
@@ -101,9 +102,9 @@ def judged(
 def rows_of(out: Path, counts: NDArray[np.int64], failure: Fraction) -> list[dict[str, object]]:
     """Return the rows of the table: every variant, with its last or averaged weights, by one or two views."""
     rows: list[dict[str, object]] = []
-    places = sorted(out.glob("*.json"), key=lambda place: place.stat().st_mtime)
+    places = sorted(out.glob("*.npz"), key=lambda place: place.stat().st_mtime)
     for place in places:
-        record, found = json.loads(place.read_text()), np.load(place.with_suffix(".npz"))
+        record, found = json.loads(place.with_suffix(".json").read_text()), np.load(place)
         labels = found["labels.validation"]
         reference = monte_carlo(counts, labels, failure)
         for weights in ("last", "average"):
