@@ -28,6 +28,7 @@ class FreshVotes:
         self._engine = VoteEngine(base, plan, sample, Execution(batch_size=1))
         self._module = uncompiled(self._engine.module)
         self.device, self.classes = self._engine.device, self._engine.classes
+        self._first = torch.zeros((), dtype=torch.int64, device=self.device)
 
     def computing(self) -> AbstractContextManager[None]:
         """Hold the base classifier in evaluation mode, and its arithmetic as certified."""
@@ -40,7 +41,8 @@ class FreshVotes:
         input for which the base classifier returns NaN has shares of NaN.
         """
         number, draws = len(inputs), self._engine.plan.n
-        sample = torch.arange(number * draws, device=inputs.device)
+        # From a tensor, because the GPU compiler would compute with known numbers in 32 bits.
+        sample = torch.arange(number * draws, device=inputs.device) + self._first
         noisy = self._engine.copies(inputs, key, sample // number, sample % number)
         answers = self._engine.classes_of(self._module(noisy)).view(draws, number, 1)
         cast = answers == torch.arange(self.classes, device=inputs.device)
