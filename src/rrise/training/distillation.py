@@ -74,8 +74,8 @@ def distillation(
 ) -> Lesson:
     """Return what the loop needs to distill the smoothed classifier into the student.
 
-    `pool` holds the inputs in float32, and `views` makes new inputs of their batches. Some of them are held out: they get their votes once, at the start,
-    and select the epoch with the smallest cross-entropy.
+    `pool` holds the inputs in float32, and `views` makes new inputs of their batches. Some of them are held
+    out: they get their votes once, at the start, and select the epoch with the smallest cross-entropy.
     """
     if settings.objective != "cross-entropy":
         raise SettingError(

@@ -41,7 +41,7 @@ class FreshVotes:
         input for which the base classifier returns NaN has shares of NaN.
         """
         number, draws = len(inputs), self._engine.plan.n
-        # From a tensor, because the GPU compiler would compute with known numbers in 32 bits.
+        # From a tensor: with numbers known beforehand, the GPU compiler fails (torch 2.11).
         sample = torch.arange(number * draws, device=inputs.device) + self._first
         noisy = self._engine.copies(inputs, key, sample // number, sample % number)
         answers = self._engine.classes_of(self._module(noisy)).view(draws, number, 1)
