@@ -179,7 +179,7 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"strategy": "tail"}, "a strategy out of head, all, all-random; got 'tail'"),
+        ({"strategy": "tail"}, "a strategy out of head, all, all-random, distill; got 'tail'"),
         ({"votes": np.ones((600, 3), int)}, "votes over 2 classes, got 3"),
         ({"votes": np.ones((599, 2), int)}, "each of the 600 inputs, got 599 rows"),
         ({"votes": np.ones((600, 2))}, "votes as whole numbers"),

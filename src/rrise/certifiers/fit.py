@@ -21,6 +21,7 @@ from rrise.seeds import derive_seed
 from rrise.statistics import Level, Promise, Score, Terms
 from rrise.training.settings import SurrogateTraining
 from rrise.training.surrogate_training import train_surrogate
+from rrise.votes.array import Votes
 from rrise.votes.collect import collect_votes
 from rrise.votes.noise import Noise
 
@@ -41,6 +42,7 @@ def fit(
     training_votes: int = TRAINING_VOTES,
     calibration_votes: int = CALIBRATION_VOTES,
     score: str | Score = "probit",
+    strategy: str | None = None,
     training: SurrogateTraining | None = None,
     input_range: InputRange = (0.0, 1.0),
     class_names: tuple[str, ...] | list[str] | None = None,
@@ -62,11 +64,12 @@ def fit(
         failure: the allowed probability of issuing a wrong radius.
         promise: what `failure` is about: `marginal`, `pac` or `issued`; see `calibrate`.
         calibration: how many inputs calibrate. A whole number is a count, a fraction a share.
-        training_votes: votes per training input.
+        training_votes: votes per training input; `distill` draws its own instead.
         calibration_votes: votes per calibration input.
         score: `probit`, `additive` as in the paper, or a `Score`.
-        training: how to train the surrogate. Default: train its last layer, or all weights if it has no
-            such layer.
+        strategy: how to train the surrogate, such as `distill`. Default: train its last layer, or all weights
+            if it has no such layer.
+        training: all settings of its training, instead of `strategy`.
         input_range: lowest and highest value of an input; None for any value.
         class_names: names of the classes. Default: their numbers.
         allow_seen: accept equal inputs in both parts, if equal inputs occur naturally in this data.
@@ -93,8 +96,14 @@ def fit(
     Terms(failure, score=score, promise=promise).check(held, calibration_votes)
     parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
     bar = _bars(verbose)
-    votes = {}
+    if training is not None and strategy is not None:
+        raise SettingError(f"expected strategy or training, got both: use training.changed({strategy=})")
+    how = training or SurrogateTraining(strategy=strategy or _strategy(base, inputs), seed=seed)
+    distills = how.strategy == "distill"
+    votes: dict[str, Votes] = {}
     for name, n in (("train", training_votes), ("calibration", calibration_votes)):
+        if distills and name == "train":
+            continue
         with bar(f"votes for {name}", n * len(parts[name]), "passes") as advance:
             votes[name] = collect_votes(
                 base,
@@ -106,13 +115,13 @@ def fit(
                 input_range=input_range,
                 on_progress=advance,
             )
-    how = training or SurrogateTraining(strategy=_strategy(base, inputs), seed=seed)
     with bar("training the surrogate", how.epochs, "epochs") as advance:
         surrogate = train_surrogate(
             base,
             parts["train"],
-            votes["train"],
+            votes.get("train"),
             settings=how,
+            sigma=sigma if distills else None,
             input_range=input_range,
             on_progress=advance,
         )

@@ -15,7 +15,7 @@ def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller: seconds instead of minutes.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
     strategy: Annotated[
-        str, typer.Option(help="Weights the surrogate trains: head, all or all-random.")
+        str, typer.Option(help="How the surrogate is trained: head, all, all-random or distill.")
     ] = "head",
     score: Annotated[str, typer.Option(help="Calibration score, such as probit or additive.")] = "probit",
     failure: Annotated[

@@ -21,7 +21,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--surrogate",
-            help="Train and compare another surrogate: head, all, all-random, jensen-shannon or "
+            help="Train and compare another surrogate: head, all, all-random, distill, jensen-shannon or "
             "jensen-shannon-base; head@500 uses 500 votes per input. Repeatable.",
         ),
     ] = None,

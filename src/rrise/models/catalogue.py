@@ -74,9 +74,13 @@ class Normalised(nn.Module):
         return logits
 
 
-def resnet_18(classes: int = 10, **normalisation: Any) -> nn.Module:
-    """ResNet-18 for 32x32 colour images: a 3x3 stem of stride 1 and no pooling after it."""
-    network = _timm().create_model("resnet18", num_classes=classes)
+def resnet_18(classes: int = 10, width: int = 64, **normalisation: Any) -> nn.Module:
+    """ResNet-18 for 32x32 colour images: a 3x3 stem of stride 1 and no pooling after it.
+
+    Its four stages have `width`, 2, 4 and 8 times `width` channels.
+    """
+    channels = tuple(width * factor for factor in (1, 2, 4, 8))
+    network = _timm().create_model("resnet18", num_classes=classes, channels=channels)
     network.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     network.maxpool = nn.Identity()
     return Normalised(network, **normalisation)

@@ -58,8 +58,8 @@ class Candidate:
         inputs = sum(len(run.data.inputs(split)) for split in run.data.for_surrogate)
         calibration = len(run.data.splits.calibration) * (run.recipe.votes.calibration + 1)
         offline = Offline(
-            targets=inputs * choice.budget,
-            training=trained.training_passes,
+            targets=trained.vote_passes if choice.is_distilled else inputs * choice.budget,
+            training=trained.training_passes - trained.vote_passes,
             calibration=calibration,
             training_inputs=inputs,
             batch_size=run.recipe.surrogate.batch_size,

@@ -33,6 +33,7 @@ from rrise.training.settings import TrainingHistory
 from rrise.training.surrogate import Surrogate
 from rrise.training.surrogate_training import train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
+from rrise.training.views import Views
 from rrise.votes.array import Votes
 from rrise.votes.reading import read_sequence, read_votes
 
@@ -113,6 +114,8 @@ class Pipeline(Run):
             self.data.check_held_out()
             if surrogate.architecture is not None:
                 self.start_of_surrogate(surrogate)
+            if any(choice.is_distilled for choice in self.recipe.choices()):
+                Views(surrogate.training, self.data.inputs("train").shape, self.plan("train", 1).input_range)
 
     def _untrained_base(self) -> tuple[Network, nn.Module]:
         s = self.recipe.base
@@ -156,9 +159,16 @@ class Pipeline(Run):
         network.save(folder, module)
         return {"fingerprint": fingerprint(module)}
 
-    def targets(self, base: nn.Module) -> Votes:
-        """Collect the votes of all inputs that train the surrogate, and return those it uses."""
+    def targets(self, base: nn.Module) -> Votes | None:
+        """Collect the votes of all inputs that train surrogates, and return those of the run's own.
+
+        A distilled surrogate uses none, so nothing is collected if all are distilled.
+        """
+        if all(choice.is_distilled for choice in self.recipe.choices()):
+            return None
         collected = [self.votes(split, base, self.recipe.votes.train) for split in self.data.for_surrogate]
+        if self.recipe.choices()[0].is_distilled:
+            return None
         if self.recipe.targets == self.recipe.votes.train:
             return Votes.joined(collected)
         return self.stored_targets(self.recipe.targets)
@@ -188,9 +198,12 @@ class Pipeline(Run):
         return network, network.build(derive_seed(s.seed, "surrogate"), self.data, self.device, "surrogate")
 
     def surrogate(
-        self, base: nn.Module, votes: Votes, s: SurrogateSettings, step: str = "surrogate"
+        self, base: nn.Module, votes: Votes | None, s: SurrogateSettings, step: str = "surrogate"
     ) -> Surrogate:
-        """Train a surrogate on the votes of its inputs."""
+        """Train a surrogate on the votes of its inputs, or distill it without them."""
+        plan = self.plan("train", 1)
+        smoothing = votes.smoothing if votes is not None else None
+        smoothing = smoothing or plan.smoothing(base, self.data.inputs("train").shard(0))
 
         def make(folder: Path, checkpoint: Checkpoint) -> Json:
             network, module = self.start_of_surrogate(s)
@@ -202,6 +215,8 @@ class Pipeline(Run):
                     settings=s.training,
                     network=module,
                     labels=self.data.training_labels(),
+                    sigma=plan.noise if votes is None else None,
+                    precision=plan.precision if votes is None else None,
                     checkpoint=checkpoint,
                     team=self.team,
                     features=self.features,
@@ -209,19 +224,21 @@ class Pipeline(Run):
                 )
             network.save(folder, trained.network)
             write_json(folder / "target_validation.json", {"held_out": trained.held_out.tolist()})
-            return {"training_passes": trained.training_passes, "history": asdict(trained.history)}
+            passes = {name: getattr(trained, name) for name in ("training_passes", "vote_passes")}
+            return {**passes, "history": asdict(trained.history)}
 
-        inputs = {"base": fingerprint(base), "votes": identity_of(votes)}
-        inputs |= {**self.made_from(*self.data.for_surrogate), **what_matters(asdict(s))}
+        taught = {"votes": identity_of(votes)} if votes is not None else {"smoothing": smoothing.to_json()}
+        inputs = {"base": fingerprint(base), **taught}
+        inputs |= {**self.made_from(*self.data.for_surrogate), **what_matters(s.used)}
         result = self.trained(step, inputs, make)
-        assert votes.smoothing is not None
         return Surrogate(
             load_model(self.folder / step),
-            votes.smoothing.base,
-            smoothing=votes.smoothing,
+            smoothing.base,
+            smoothing=smoothing,
             seen=self.data.training_digests(),
             history=TrainingHistory(**result["history"]),
             training_passes=result["training_passes"],
+            vote_passes=result.get("vote_passes", 0),
         )
 
     def certifier(self, base: nn.Module, surrogate: Surrogate, votes: Votes) -> SurrogateCertifier:
@@ -258,10 +275,7 @@ class Pipeline(Run):
         self, base: nn.Module, certifier: SurrogateCertifier, surrogate: Surrogate, votes: dict[str, Votes]
     ) -> Evaluation:
         """Compare the certifier with every other method on the test inputs, and write the report."""
-        own, budget, stored = self.recipe.surrogate, self.recipe.targets, self.recipe.votes.train
-        main = SurrogateChoice(own.strategy, own.objective, budget, own.network_name)
-        wanted = [SurrogateChoice.read(name, budget, stored) for name in self.recipe.evaluation.surrogates]
-        more = [choice for choice in dict.fromkeys(wanted) if choice != main]
+        main, *more = self.recipe.choices()
         candidates = [self.candidate(base, choice) for choice in more]
         first = Candidate.of_run(self, main, certifier.network, surrogate)
         return evaluate(self, base, certifier, [first, *candidates], votes)
@@ -276,6 +290,6 @@ class Pipeline(Run):
             options={},
             head=self.recipe.surrogate.head if choice.strategy == "head" else None,
         )
-        votes = self.stored_targets(choice.budget)
+        votes = None if choice.is_distilled else self.stored_targets(choice.budget)
         trained = self.surrogate(base, votes, settings, f"surrogates/{choice.variant}")
         return Candidate.of_run(self, choice, trained.network.to(self.device).eval(), trained)

@@ -76,10 +76,15 @@ class Recipe:
             raise SettingError(
                 "the recipe needs base.architecture and base.sigma, or base.weights of a trained classifier"
             )
-        if surrogate.architecture is not None and surrogate.strategy != "all-random":
+        if surrogate.architecture is not None and surrogate.strategy not in ("all-random", "distill"):
             raise SettingError(
                 f"a surrogate of another architecture starts from random weights: expected "
-                f"surrogate.strategy 'all-random', got {surrogate.strategy!r}"
+                f"surrogate.strategy 'all-random' or 'distill', got {surrogate.strategy!r}"
+            )
+        if surrogate.strategy == "distill" and surrogate.objective != "cross-entropy":
+            raise SettingError(
+                f"surrogate.strategy 'distill' needs surrogate.objective 'cross-entropy', got "
+                f"{surrogate.objective!r}"
             )
         if surrogate.architecture is None and surrogate.options:
             raise SettingError("surrogate.options need surrogate.architecture: set it, or remove the options")
@@ -92,15 +97,25 @@ class Recipe:
 
     def _check_evaluation(self) -> None:
         wanted = self.evaluation
-        for name in wanted.surrogates:
-            SurrogateChoice.read(name, self.targets, self.votes.train)
+        self.choices()
         for failure in wanted.failures:
             replace(self.calibration.terms(), failure=failure)
 
     @property
     def targets(self) -> int:
-        """Votes per training input that train the surrogate."""
+        """Votes per training input, out of the stored ones, that train a surrogate."""
         return self.surrogate.votes or self.votes.train
+
+    def choices(self) -> list[SurrogateChoice]:
+        """Return the surrogates of the run, each once: its own first, then those of the evaluation."""
+        own, stored = self.surrogate, self.votes.train
+        fresh = own.fresh_votes * own.epochs
+        budget = fresh if own.strategy == "distill" else self.targets
+        main = SurrogateChoice(own.strategy, own.objective, budget, own.network_name)
+        others = (
+            SurrogateChoice.read(name, self.targets, stored, fresh) for name in self.evaluation.surrogates
+        )
+        return list(dict.fromkeys([main, *others]))
 
     def tables(self) -> Tables:
         """Return the settings as tables."""

@@ -75,7 +75,11 @@ class Run:
     def _check_names(self) -> None:
         """Refuse unknown names now, before anything is loaded."""
         recipe = self.recipe
-        for names in (recipe.base.augmentations, recipe.data.copies_augmentations):
+        for names in (
+            recipe.base.augmentations,
+            recipe.data.copies_augmentations,
+            recipe.surrogate.augmentations,
+        ):
             Augmentation(names)
         at_precision(nn.Linear(1, 1).to(self.device), self.plan("train", recipe.votes.train).precision)
         if recipe.base.weights is not None:

@@ -1,18 +1,23 @@
 """The settings of a recipe: its tables, each setting with its help text and its limits."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rrise.defaults import CONFIDENCE, FAILURE
-from rrise.files import sha256_of_json
+from rrise.files import Json, sha256_of_json
 from rrise.runs.surrogate_choices import Objective, Strategy
 from rrise.settings import Setting
 from rrise.training.settings import (
+    Augmentations,
+    Averaging,
     BatchSize,
     Compiled,
     Epochs,
+    FreshVotes,
     GradientClip,
+    Jitter,
     LearningRate,
+    Mixed,
     SurrogateTraining,
     TrainingSeed,
     TrainingSettings,
@@ -29,6 +34,7 @@ Precision = Annotated[
     Setting("Number type the base computes in; another one is another classifier.", unset="the base's"),
 ]
 Protocol = Literal["held-out", "paper"]
+_OF_DISTILL = ("fresh_votes", "mixed", "augmentations", "jitter", "averaging")
 
 
 @dataclass(frozen=True)
@@ -129,13 +135,15 @@ class SurrogateSettings:
         Setting("How many votes of each training input count: the first so many.", least=1, unset="all"),
     ] = None
     strategy: Annotated[
-        Strategy, Setting("Train the base's last layer, all its weights, or all from a random start.")
+        Strategy,
+        Setting("Train the base's last layer, all its weights, all from a random start, or distill."),
     ] = "head"
     objective: Annotated[
         Objective, Setting("The loss; `jensen-shannon` is that of the paper's Baseline 4.")
     ] = "cross-entropy"
     architecture: Annotated[
-        str | None, Setting("An architecture of its own; needs `all-random`.", unset="the base's")
+        str | None,
+        Setting("An architecture of its own; needs `all-random` or `distill`.", unset="the base's"),
     ] = None
     options: Annotated[dict[str, Any], Setting("What its own architecture is built with.")] = field(
         default_factory=dict
@@ -150,6 +158,11 @@ class SurrogateSettings:
     validation_share: Annotated[
         float, Setting("Share of its inputs that selects the surrogate's epoch.", share=True)
     ] = 0.1
+    fresh_votes: FreshVotes = SurrogateTraining.fresh_votes
+    mixed: Mixed = SurrogateTraining.mixed
+    augmentations: Augmentations = SurrogateTraining.augmentations
+    jitter: Jitter = SurrogateTraining.jitter
+    averaging: Averaging = SurrogateTraining.averaging
     seed: TrainingSeed = TrainingSettings.seed
     compile: Compiled = TrainingSettings.compiled
 
@@ -169,7 +182,14 @@ class SurrogateSettings:
             objective=self.objective,
             head=self.head,
             validation_share=self.validation_share,
+            **{name: getattr(self, name) for name in _OF_DISTILL},
         )
+
+    @property
+    def used(self) -> Json:
+        """The settings that its strategy uses: those of `distill` count for `distill` alone."""
+        unused = () if self.strategy == "distill" else _OF_DISTILL
+        return {name: value for name, value in asdict(self).items() if name not in unused}
 
     @property
     def network_name(self) -> str:

@@ -7,7 +7,7 @@ one.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
@@ -17,6 +17,7 @@ from rrise.errors import RriseError
 from rrise.models.compiling import take_signals_back
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
+from rrise.training.averaging import RunningAverage
 from rrise.training.checkpoint import Checkpoint, State
 from rrise.training.recording import RecordedStep
 from rrise.training.settings import TrainingHistory, TrainingSettings
@@ -41,6 +42,10 @@ class Task:
     select_by: str
     """The measurement whose smallest value selects the epoch."""
     training_mode: bool = True
+    recordable: bool = True
+    """Whether all code of `examples` is known, so that a recorded step repeats all of it."""
+    averaging: float = 0.0
+    """The decay of a running average of the weights, which is measured and kept instead of them; 0: none."""
 
 
 def train(
@@ -90,7 +95,8 @@ class _Course:
         )
         self.generator = torch.Generator(self.device)
         self.total_loss = torch.zeros((), device=self.device)
-        recorded = task.trainee.recorded and task.size >= settings.batch_size
+        self.average = RunningAverage(self.network, task.averaging) if task.averaging else None
+        recorded = task.trainee.recorded and task.recordable and task.size >= settings.batch_size
         self.full_step = (
             RecordedStep(self._step, settings.batch_size, self.generator) if recorded else self._step
         )
@@ -118,11 +124,12 @@ class _Course:
         loss = self.total_loss.item() / self.task.size
         if not math.isfinite(loss):
             raise RriseError(f"training stopped: the loss became {loss} in epoch {epoch}")
-        measured = {"training_loss": loss, **self.task.measure()}
-        self.history.epochs.append(measured)
-        if self._is_best(measured[self.task.select_by]):
-            self.history.selected_epoch = epoch
-            self.best = _copied(self.network.state_dict())
+        with nullcontext() if self.average is None else self.average.in_network():
+            measured = {"training_loss": loss, **self.task.measure()}
+            self.history.epochs.append(measured)
+            if self._is_best(measured[self.task.select_by]):
+                self.history.selected_epoch = epoch
+                self.best = _copied(self.network.state_dict())
         return measured
 
     def _set_rate(self, rate: float) -> None:
@@ -139,6 +146,8 @@ class _Course:
         (loss * self.team.weight(batch) if self.team.size > 1 else loss).backward()
         nn.utils.clip_grad_norm_(self.task.trained, self.settings.gradient_clip)
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update()
         self.total_loss.add_(loss.detach(), alpha=len(batch))
 
     def _is_best(self, value: float) -> bool:
@@ -160,6 +169,9 @@ class _Course:
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for index, values in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": value for name, value in self.average.weights.items()}
+            tensors["average_steps"] = self.average.steps
         return State(tensors, asdict(self.history))
 
     def resume(self, state: State) -> None:
@@ -167,6 +179,8 @@ class _Course:
         self.history = TrainingHistory(**state.record)
         self.network.load_state_dict(state.part("network"))
         self.best = {name: value.to(self.device) for name, value in state.part("best").items()}
+        if self.average is not None:
+            self.average.resume(state.part("average"), state.tensors["average_steps"])
         moments = [state.part(f"optimizer.{index}") for index in range(len(self.task.trained))]
         groups = self.optimizer.state_dict()["param_groups"]
         kept = {index: values for index, values in enumerate(moments) if values}

@@ -16,6 +16,20 @@ TrainingSeed = Annotated[int, Setting("Seed of weights, batches, noise and augme
 Compiled = Annotated[
     bool | None, Setting("Whether training steps are compiled.", unset="on a GPU, not on a CPU")
 ]
+FreshVotes = Annotated[int, Setting("Of `distill`: votes of each input, drawn anew at every step.", least=1)]
+Mixed = Annotated[
+    float, Setting("Of `distill`: share of each batch that is mixed with other inputs.", least=0, most=1)
+]
+Augmentations = Annotated[
+    tuple[str, ...], Setting("Of `distill`: augmentations of each batch of images, in their order.")
+]
+Jitter = Annotated[
+    float, Setting("Of `distill`: level of Gaussian noise added to each batch of inputs.", least=0)
+]
+Averaging = Annotated[
+    float,
+    Setting("Of `distill`: decay of a running average of the weights, per step; 0: none.", least=0, below=1),
+]
 
 
 @dataclass(frozen=True)
@@ -66,10 +80,16 @@ class SurrogateTraining(TrainingSettings):
 
     Attributes:
         strategy: train the last layer of the base (`head`), all its weights (`all`), or all weights of the
-            same architecture from a random start (`all-random`).
+            same architecture from a random start (`all-random`). `distill` trains all weights too, on
+            augmented and mixed inputs with fresh votes.
         objective: the loss, `cross-entropy`, or `jensen-shannon` as in the paper's Baseline 4.
         head: the submodule that `head` trains; None: the last layer.
         validation_share: the share of the inputs that selects the epoch.
+        fresh_votes: of `distill`: votes of each input, drawn anew at every step.
+        mixed: of `distill`: the share of each batch that is mixed with other inputs.
+        augmentations: of `distill`: augmentations of images, named as in `Augmentation`.
+        jitter: of `distill`: the level of Gaussian noise added to inputs.
+        averaging: of `distill`: the decay of a running average of the weights, per step; 0: none.
 
     Raises:
         SettingError: a value is not allowed.
@@ -83,7 +103,7 @@ class SurrogateTraining(TrainingSettings):
     learning_rate: LearningRate = 5e-4
     strategy: Annotated[
         str,
-        Setting("Train the base's last layer (`head`), all its weights, or `all-random` from a new start."),
+        Setting("Which weights to train, and on what: `head`, `all`, `all-random` or `distill`."),
     ] = "head"
     objective: Annotated[
         str, Setting("The loss: `cross-entropy`, or `jensen-shannon` as in the paper's Baseline 4.")
@@ -92,6 +112,11 @@ class SurrogateTraining(TrainingSettings):
     validation_share: Annotated[
         float, Setting("Share of its inputs that selects the surrogate's epoch.", share=True)
     ] = 0.1
+    fresh_votes: FreshVotes = 4
+    mixed: Mixed = 0.5
+    augmentations: Augmentations = ()
+    jitter: Jitter = 0.0
+    averaging: Averaging = 0.0
 
     def changed(self, **changes: Any) -> "SurrogateTraining":
         """Return the settings with some changed; an unknown name is a `SettingError`."""

@@ -9,9 +9,10 @@ from rrise.errors import MismatchError, SettingError, did_you_mean
 from rrise.models.checks import check_module
 from rrise.models.inspection import uncompiled
 
-STRATEGIES = ("head", "all", "all-random")
+STRATEGIES = ("head", "all", "all-random", "distill")
 """`head` trains only the last layer of the base classifier, `all` trains all its weights, and `all-random`
-trains all weights of the same architecture from a random start."""
+trains all weights of the same architecture from a random start. `distill` trains all weights, on augmented
+and mixed inputs with fresh votes."""
 
 
 def check_strategy(name: str) -> None:

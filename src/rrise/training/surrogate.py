@@ -21,7 +21,8 @@ class Surrogate(nn.Module):
         smoothing: the smoothed classifier of its votes; None if they did not know it.
         seen: digests of the training inputs; calibration refuses these inputs.
         history: the measurements of every epoch.
-        training_passes: the cost of training, in forward-pass equivalents.
+        training_passes: the cost of training, in forward-pass equivalents, with votes drawn meanwhile.
+        vote_passes: the part of it that is votes of the base classifier; 0 for stored votes.
         held_out: indices of the training inputs that selected the epoch.
 
     Example:
@@ -42,6 +43,7 @@ class Surrogate(nn.Module):
         seen: frozenset[bytes] = frozenset(),
         history: TrainingHistory | None = None,
         training_passes: int = 0,
+        vote_passes: int = 0,
         held_out: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__()
@@ -50,7 +52,7 @@ class Surrogate(nn.Module):
         self.smoothing = smoothing
         self.seen = seen
         self.history = history or TrainingHistory()
-        self.training_passes = training_passes
+        self.training_passes, self.vote_passes = training_passes, vote_passes
         self.held_out = np.zeros(0, dtype=np.int64) if held_out is None else held_out
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Training of a surrogate on the votes of its inputs."""
+"""Training of a surrogate on votes of the base classifier."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,36 +8,41 @@ from torch import nn
 
 from rrise.data.inputs import InputRange, check_input_range
 from rrise.data.pool import Pool
-from rrise.data.splits import stratified_holdout
+from rrise.errors import SettingError
 from rrise.models.evaluating import evaluating
-from rrise.models.head import find_head
 from rrise.models.inspection import device_of, precision_of
 from rrise.models.logits import logits_of
 from rrise.models.precision import identity_at
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint
+from rrise.training.distillation import distillation, smoothing_to_distill
 from rrise.training.features import Features
-from rrise.training.loop import OnEpoch, Task, train
-from rrise.training.objectives import measurements, objective_by_name
+from rrise.training.loop import OnEpoch, train
+from rrise.training.objectives import objective_by_name
 from rrise.training.settings import SurrogateTraining
+from rrise.training.stored_votes import lesson_of_votes
 from rrise.training.strategies import check_classes, check_strategy, starting_network
 from rrise.training.surrogate import Surrogate
 from rrise.training.team import Team
-from rrise.training.trainee import Trainee
-from rrise.votes.array import Votes, check_same_inputs, check_votes
+from rrise.training.views import Augment, Views
+from rrise.votes.array import Votes
 from rrise.votes.inputs import ShardedInputs
+from rrise.votes.noise import Noise
 from rrise.votes.smoothing import Smoothing
 
 
 def train_surrogate(
     base: nn.Module,
     images: Any,
-    votes: Any,
+    votes: Any = None,
     *,
     settings: SurrogateTraining | None = None,
     network: nn.Module | None = None,
     labels: Any = None,
+    sigma: float | Noise | None = None,
+    precision: str | None = None,
+    augment: Augment | None = None,
     input_range: InputRange = (0.0, 1.0),
     checkpoint: Checkpoint | None = None,
     team: Team | None = None,
@@ -53,14 +58,24 @@ def train_surrogate(
     held out to select the epoch: the one with the smallest mean absolute error of the probability of the
     target's top class. Labels are not needed.
 
+    The strategy `distill` needs no votes of the inputs. At every step it augments and mixes a batch, and
+    draws a few fresh votes of the base classifier for the result. A few inputs are held out at random and
+    get votes once. They select the epoch with the smallest cross-entropy.
+
     Args:
         base: the base classifier that cast the votes.
         images: training inputs `[inputs, ...]`.
-        votes: their votes, from `collect_votes` or `read_votes`.
+        votes: their votes, from `collect_votes` or `read_votes`. `distill` works without them, and uses only
+            their smoothing.
         settings: how to train.
         network: a network to start from instead of the base classifier. Any architecture with the same
             classes will do.
         labels: true classes; only the objective `jensen-shannon` selects its epoch by them.
+        sigma: of `distill`: the noise level, or a `Noise`. Default: that of the votes.
+        precision: of `distill`: the precision in which the base classifier votes. Default: that of the votes,
+            or else its own.
+        augment: of `distill`: an augmentation of one's own instead of `augmentations`. It maps a batch of
+            inputs and a `torch.Generator` to as many inputs of the same shape.
         input_range: lowest and highest value of an input.
         checkpoint: where an interrupted training resumes from.
         team: processes that train together.
@@ -83,60 +98,68 @@ def train_surrogate(
         >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
         >>> train_surrogate(base, inputs, votes, epochs=5).history.selected_epoch > 0
         True
+        >>> train_surrogate(base, inputs, strategy="distill", sigma=0.25, epochs=2).smoothing.sigma
+        0.25
     """
     how = (settings or SurrogateTraining()).changed(**changes)
-    strategy, batch_size = how.strategy, how.batch_size
-    check_strategy(strategy)
-    loss, select_by = objective_by_name(how.objective)
+    check_strategy(how.strategy)
+    objective_by_name(how.objective)
+    distills = how.strategy == "distill"
+    _check_sources(distills, votes, sigma, precision, augment)
     limits, team = check_input_range(input_range), team or Team()
     inputs = ShardedInputs(images, limits)
-    smoothing, base_fingerprint = _smoothed(base, inputs, votes)
-    student = starting_network(base, network, strategy, derive_seed(how.seed, "network"))
-    device = device_of(student)
+    taught = smoothing_to_distill(base, inputs, votes, sigma, precision) if distills else None
+    smoothing, base_fingerprint = (taught, taught.base) if taught else _smoothed(base, inputs, votes)
+    student = starting_network(base, network, how.strategy, derive_seed(how.seed, "network"))
     with evaluating(base), evaluating(student):
         classes = logits_of(base, inputs.shard(0)[:1], "base classifier").shape[1]
         check_classes(logits_of(student, inputs.shard(0)[:1], "network").shape[1], classes)
-    counts, n = check_votes(votes, len(inputs), classes)
-    check_same_inputs(votes, inputs.digests)
-    targets = torch.from_numpy(counts / n).to(device, precision_of(student))
-    kept, held_out = (
-        torch.from_numpy(part).to(device)
-        for part in stratified_holdout(counts.max(axis=1) / n, how.validation_share, how.seed)
-    )
-    truth = None if labels is None else torch.as_tensor(labels).to(device)[held_out]
-
-    pool = Pool(images, input_range=limits, device=device, dtype=precision_of(student))
-    trained, part = list(student.parameters()), student
-    source: Pool | torch.Tensor = pool
-    if strategy == "head":
-        final = find_head(student, classes, how.head)
-        trained, part, source = _head_alone(student, final, pool, inputs, features or Features())
+    dtype = torch.float32 if distills else precision_of(student)
+    pool = Pool(images, input_range=limits, device=device_of(student), dtype=dtype)
+    if taught is not None:
+        views = Views(how, pool.shape, limits, augment)
+        lesson = distillation(base, student, pool, taught, views=views, settings=how, team=team)
     else:
-        student.requires_grad_(True)
-    trainee = Trainee(part, loss, how, team)
-
-    def examples(batch: torch.Tensor, _: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        chosen = kept[batch]
-        return source[chosen], targets[chosen]
-
-    def measure() -> dict[str, float]:
-        logits = trainee.logits(source[chosen] for chosen in held_out.split(batch_size))
-        return measurements(logits, targets[held_out], truth)
-
-    task = Task(trainee, trained, len(kept), examples, measure, select_by, training_mode=strategy != "head")
-    history = train(task, how, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch)
+        lesson = lesson_of_votes(
+            student,
+            pool,
+            inputs,
+            votes,
+            classes=classes,
+            labels=labels,
+            settings=how,
+            team=team,
+            features=features or Features(),
+        )
+    history = train(
+        lesson.task, how, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch
+    )
     student.eval().requires_grad_(False)
-    cached = source is not pool
-    passes = len(inputs) if cached else (3 * len(kept) + len(held_out)) * history.selected_epoch
     return Surrogate(
         student,
         base_fingerprint,
         smoothing=smoothing,
         seen=frozenset(inputs.digests),
         history=history,
-        training_passes=passes,
-        held_out=held_out.cpu().numpy(),
+        training_passes=lesson.passes_until(history.selected_epoch),
+        vote_passes=lesson.votes_until(history.selected_epoch),
+        held_out=lesson.held_out.cpu().numpy(),
     ).eval()
+
+
+def _check_sources(
+    distills: bool, votes: Any, sigma: Any, precision: str | None, augment: Augment | None
+) -> None:
+    """Refuse a training without votes, and arguments that it would not use."""
+    if distills:
+        return
+    if votes is None:
+        raise SettingError(
+            "expected the votes of the inputs, from collect_votes; only strategy='distill' works without them"
+        )
+    given = {"sigma": sigma, "precision": precision, "augment": augment}
+    if unused := [name for name, value in given.items() if value is not None]:
+        raise SettingError(f"only strategy='distill' takes {', '.join(unused)}; votes know their own noise")
 
 
 def _smoothed(base: nn.Module, inputs: ShardedInputs, votes: Any) -> tuple[Smoothing | None, str]:
@@ -149,19 +172,3 @@ def _smoothed(base: nn.Module, inputs: ShardedInputs, votes: Any) -> tuple[Smoot
             smoothing, "this training", "the votes"
         )
     return smoothing, found
-
-
-def _head_alone(
-    network: nn.Module, head: nn.Module, pool: Pool, inputs: ShardedInputs, features: Features
-) -> tuple[list[nn.Parameter], nn.Module, Pool | torch.Tensor]:
-    """Return the head's weights, the part of the network to train them in, and the inputs of that part.
-
-    That part is the head with its features, if the network allows it, else the network with its inputs.
-    """
-    network.requires_grad_(False)
-    network.eval()
-    entering = features.before(network, head, pool, inputs.fingerprint)
-    head.requires_grad_(True)
-    if entering is None:
-        return list(head.parameters()), network, pool
-    return list(head.parameters()), head, entering

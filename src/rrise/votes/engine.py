@@ -73,7 +73,7 @@ class VoteEngine:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.module = module
         self.device = device_of(module)
-        with self._computing():
+        with self.computing():
             self.classes = check_is_function(module, sample[:SHARD], "base classifier")
             self._compiled = self._compile(sample) if execution.compiled else None
 
@@ -107,11 +107,12 @@ class VoteEngine:
 
     def try_batch(self, sample: torch.Tensor) -> None:
         """Compute one batch, wait for it and discard the answers."""
-        with self._computing():
+        with self.computing():
             self._step(*self._arguments(ShardInputs(0, sample[:SHARD], ""))).sum().item()
 
     @contextmanager
-    def _computing(self) -> Iterator[None]:
+    def computing(self) -> Iterator[None]:
+        """Hold the module in evaluation mode, and its arithmetic at the precision of the plan."""
         with evaluating(self.module), matrix_products(self.precision):
             yield
 
@@ -143,14 +144,14 @@ class VoteEngine:
         pairs = [torch.from_numpy(numbers).to(self.device) for numbers in (draw, owner)]
         batches = zip(*(numbers.split(self.execution.batch_size) for numbers in pairs), strict=True)
         with self._voting():
-            answers = torch.cat([self._classified(self._copies(held, key, *batch)) for batch in batches])
+            answers = torch.cat([self._classified(self.copies(held, key, *batch)) for batch in batches])
         return self._checked(answers.cpu().numpy(), shard.index * SHARD + owner)
 
     @contextmanager
     def _voting(self) -> Iterator[None]:
         """Compute; if a batch does not fit into memory, say what to do."""
         try:
-            with self._computing():
+            with self.computing():
                 yield
         except torch.OutOfMemoryError as error:
             raise SettingError(
@@ -199,9 +200,9 @@ class VoteEngine:
     ) -> torch.Tensor:
         """Return the batch of noisy copies that starts at sample `start`."""
         sample = torch.arange(self.execution.batch_size, device=inputs.device) + start
-        return self._copies(inputs, key, sample // count, sample % count)
+        return self.copies(inputs, key, sample // count, sample % count)
 
-    def _copies(
+    def copies(
         self, inputs: torch.Tensor, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
     ) -> torch.Tensor:
         """Return noisy copies, ready for the module: draw `draw[i]` of input `owner[i]`."""
@@ -219,7 +220,7 @@ class VoteEngine:
         return self._classified(self._noisy(*arguments))
 
     def _classified(self, noisy: torch.Tensor) -> torch.Tensor:
-        return self._classes_of(logits_of(self.module, noisy, "base classifier", copy=False))
+        return self.classes_of(logits_of(self.module, noisy, "base classifier", copy=False))
 
     def _compile(self, sample: torch.Tensor) -> Step | None:
         """Return the compiled function of one batch; if it cannot be trusted, warn and return None."""
@@ -228,7 +229,7 @@ class VoteEngine:
         module = uncompiled(self.module)
 
         def step(*arguments: torch.Tensor) -> torch.Tensor:
-            return self._classes_of(module(self._noisy(*arguments)))
+            return self.classes_of(module(self._noisy(*arguments)))
 
         try:
             with warnings.catch_warnings():
@@ -263,7 +264,7 @@ class VoteEngine:
             arguments[-1].add_(self.execution.batch_size)
         return wrong
 
-    def _classes_of(self, logits: torch.Tensor) -> torch.Tensor:
+    def classes_of(self, logits: torch.Tensor) -> torch.Tensor:
         """Return the class of each noisy copy: the lowest on ties; `_NAN` where a logit is NaN."""
         if logits.shape[1] != self.classes:
             raise InputError(

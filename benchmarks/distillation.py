@@ -1,0 +1,275 @@
+"""Search for the best surrogate: train variants of the strategy `distill`, and store what they predict.
+
+    python benchmarks/distillation.py RUN --out OUT --data-root DATA --seconds 600
+
+RUN is the folder of a run with a base classifier. A variant is a line of JSON: its name, settings of
+`rrise.SurrogateTraining`, and what only this benchmark knows (`Variant`). `--variants FILE` replaces the list
+below. With `--follow`, lines may be added to the file while this runs, until one says `{"name": "stop"}`.
+Every variant averages its weights over steps, and stores the class probabilities of its last weights and of
+the average, for each image and its mirror image. Finished variants are skipped.
+`benchmarks/distillation_table.py` compares them.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from machine import hardware
+from rrise.data.inputs import check_input_range
+from rrise.data.pool import Pool
+from rrise.files import write_bytes, write_json
+from rrise.models.evaluating import evaluating
+from rrise.models.folder import load_model
+from rrise.models.weights import save_tensors
+from rrise.runs.data import RunData
+from rrise.runs.networks import Network
+from rrise.runs.recipe import Recipe, read_recipe
+from rrise.seeds import derive_seed
+from rrise.training import distillation as library
+from rrise.training.checkpoint import Checkpoint
+from rrise.training.loop import train
+from rrise.training.settings import SurrogateTraining
+from rrise.training.strategies import starting_network
+from rrise.training.team import Team
+from rrise.training.views import Views
+from rrise.votes.inputs import ShardedInputs
+
+AUGMENTATIONS = {
+    "cifar-10": ("crop-4", "flip", "randaugment"),
+    "fashion-mnist": ("crop-2", "flip", "randaugment"),
+    "digits": ("crop-1",),
+}
+REFERENCE = {"epochs": 60, "learning_rate": 1e-3, "weight_decay": 5e-4, "averaging": 0.999}
+WIDE = {"cifar-10": {"width": 128}, "fashion-mnist": {"width": 384}, "digits": {"width": 32}}
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {"name": "reference"},
+    {"name": "wide", "wide": True},
+    {"name": "rate-2e-3", "learning_rate": 2e-3},
+    {"name": "rate-5e-4", "learning_rate": 5e-4},
+    {"name": "votes-16", "fresh_votes": 16},
+    {"name": "all-mixed", "mixed": 1.0},
+    {"name": "epochs-150", "epochs": 150},
+    {"name": "votes-1", "fresh_votes": 1, "epochs": 120},
+    {"name": "cut", "mixing": "cut"},
+    {"name": "dirichlet", "loss": "dirichlet", "fresh_votes": 8},
+)
+SPLITS = ("validation", "calibration", "test")
+_BATCH = 1_000
+
+
+class CutViews(Views):
+    """A box of each mixed image is its partner's, as in CutMix."""
+
+    def mix(self, own: torch.Tensor, partner: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        """Replace a square that has `1 - share` of the area; later digits of the share give its place."""
+        height, width = own.shape[2:]
+        side = (1 - share).sqrt()
+        rows, columns = (
+            (torch.arange(size, device=own.device) + 0.5) / size - (share * factor % 1) * (1 - side)
+            for size, factor in ((height, 997.0), (width, 99_991.0))
+        )
+        down, across = ((place >= 0) & (place < side) for place in (rows, columns))
+        return torch.where(down.transpose(2, 3) & across, partner, own)
+
+
+def dirichlet(votes: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Return the Dirichlet-multinomial likelihood of votes, with concentrations `exp(logits)`."""
+
+    def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        alpha, counts = logits.float().clamp(-8, 12).exp(), votes * targets.float()
+        total = alpha.sum(dim=1)
+        each = torch.lgamma(alpha) - torch.lgamma(alpha + counts)
+        return (torch.lgamma(total + votes) - torch.lgamma(total) + each.sum(dim=1)).mean()
+
+    return loss
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A surrogate to try."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    wide: bool = False
+    """A wider network from random weights."""
+    mixing: str = "blend"
+    loss: str = "cross-entropy"
+
+    @classmethod
+    def of(cls, line: dict[str, Any]) -> "Variant":
+        """Read a line of JSON."""
+        own = {name: line[name] for name in ("wide", "mixing", "loss") if name in line}
+        return cls(line["name"], {k: v for k, v in line.items() if k not in {"name", *own}}, **own)
+
+
+class OutOfTimeError(Exception):
+    """The time limit has passed."""
+
+
+class Search:
+    """A run's base classifier and data, and the variants trained on them."""
+
+    def __init__(self, run: Path, out: Path, data_root: Path | None, deadline: float) -> None:
+        self.recipe: Recipe = read_recipe(run / "recipe.toml")
+        self.out, self.deadline = out, deadline
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.data = RunData(self.recipe.data, data_root)
+        self.network = Network.saved(run / "base")
+        self.base = load_model(run / "base").to(self.device)
+        few = ShardedInputs(self.data.values("train")[:64], check_input_range((0.0, 1.0)))
+        self.pool = Pool(self.data.values("train"), device=self.device)
+        votes = self.recipe.votes
+        self.smoothing = library.smoothing_to_distill(self.base, few, None, votes.sigma, votes.precision)
+        library._validation_votes = _once(library._validation_votes)
+        out.mkdir(parents=True, exist_ok=True)
+
+    def try_out(self, variant: Variant) -> None:
+        """Train a variant, unless it is there, and store its predictions."""
+        place = self.out / f"{variant.name}.npz"
+        if place.exists():
+            return
+        source = self.data.settings.source
+        settings = SurrogateTraining(strategy="distill", seed=self.recipe.surrogate.seed).changed(
+            **{**REFERENCE, "augmentations": AUGMENTATIONS.get(source, ()), **variant.settings}
+        )
+        start, times = time.perf_counter(), []
+        student = starting_network(
+            self.base, self._wide(source) if variant.wide else None, "distill", settings.seed
+        )
+        library.cross_entropy = (
+            dirichlet(settings.fresh_votes) if variant.loss == "dirichlet" else _CROSS_ENTROPY
+        )
+        views = (CutViews if variant.mixing == "cut" else Views)(settings, self.pool.shape, (0.0, 1.0))
+        how: dict[str, Any] = {"views": views, "settings": settings, "team": Team()}
+        lesson = library.distillation(self.base, student, self.pool, self.smoothing, **how)
+        last: dict[str, torch.Tensor] = {}
+
+        def on_epoch(epoch: int, measured: dict[str, float]) -> None:
+            times.append(time.perf_counter() - start)
+            if epoch == settings.epochs:
+                last.update({name: value.clone() for name, value in student.state_dict().items()})
+            if epoch in (1, 2) or epoch % 5 == 0:
+                print(variant.name, epoch, f"{times[-1]:.1f} s", _rounded(measured), flush=True)
+            if time.time() > self.deadline:
+                raise OutOfTimeError
+
+        identity = json.loads(json.dumps(asdict(variant)))
+        checkpoint = Checkpoint(self.out / "checkpoints" / variant.name, identity, seconds=60)
+        history = train(lesson.task, settings, checkpoint=checkpoint, on_epoch=on_epoch)
+        found = self._predicted(student, "average")
+        weights = {name: value.bfloat16() for name, value in student.state_dict().items()}
+        if last:
+            student.load_state_dict(last)
+            found |= self._predicted(student, "last")
+        (self.out / "weights").mkdir(exist_ok=True)
+        save_tensors(self.out / "weights" / f"{variant.name}.safetensors", weights)
+        record = {
+            "variant": asdict(variant),
+            "settings": asdict(settings),
+            "passes": lesson.passes_until(settings.epochs),
+            "votes": lesson.votes_until(settings.epochs),
+            "weights": sum(parameter.numel() for parameter in student.parameters()),
+            "seconds": time.perf_counter() - start,
+            "seconds_of_epochs": times,
+            "history": asdict(history),
+            "hardware": hardware(self.device.type),
+        }
+        write_json(self.out / f"{variant.name}.json", record)
+        _save(place, found)
+        checkpoint.clear()
+        print(variant.name, f"done in {record['seconds']:.1f} s", _rounded(history.selected), flush=True)
+
+    def _wide(self, source: str) -> nn.Module:
+        wide = replace(self.network, options={**self.network.options, **WIDE[source]})
+        seed = derive_seed(self.recipe.surrogate.seed, "surrogate")
+        return wide.build(seed, self.data, self.device, "surrogate")
+
+    def _predicted(self, network: nn.Module, which: str) -> dict[str, np.ndarray]:
+        """Return class probabilities for every split, by the image and by its mirror image."""
+        found = {}
+        with evaluating(network):
+            for split in SPLITS:
+                values = self.data.values(split)
+                parts: dict[str, list[torch.Tensor]] = {"image": [], "mirror": []}
+                for first in range(0, len(values), _BATCH):
+                    images = torch.from_numpy(values[first : first + _BATCH]).to(self.device)
+                    for view, seen in (("image", images), ("mirror", images.flip(-1))):
+                        parts[view].append(network(seen).float().softmax(dim=1).cpu())
+                found |= {f"{which}.{split}.{view}": torch.cat(part).numpy() for view, part in parts.items()}
+                found[f"labels.{split}"] = self.data.labels(split).numpy()
+        return found
+
+
+_CROSS_ENTROPY = library.cross_entropy
+
+
+def _once(collect: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return a function that collects the votes of the held-out images once for all variants."""
+    kept: list[torch.Tensor] = []
+
+    def collected(*arguments: Any) -> torch.Tensor:
+        if not kept:
+            kept.append(collect(*arguments))
+        return kept[0]
+
+    return collected
+
+
+def _rounded(measured: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 5) for name, value in measured.items()}
+
+
+def _save(place: Path, arrays: dict[str, np.ndarray]) -> None:
+    import io
+
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_bytes(place, buffer.getvalue())
+
+
+def wanted(file: Path | None, follow: bool, deadline: float) -> Iterator[Variant]:
+    """Yield the variants, in order; while following a file, wait for more lines."""
+    done = 0
+    while time.time() < deadline:
+        lines = [*VARIANTS] if file is None else [json.loads(x) for x in file.read_text().splitlines()]
+        if done < len(lines):
+            if lines[done]["name"] == "stop":
+                return
+            yield Variant.of(lines[done])
+            done += 1
+        elif not follow:
+            return
+        else:
+            time.sleep(0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--variants", type=Path)
+    parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    options = parser.parse_args()
+    deadline = time.time() + options.seconds
+    torch.backends.cudnn.benchmark = True
+    search = Search(options.run, options.out, options.data_root, deadline)
+    print("ready", flush=True)
+    try:
+        for variant in wanted(options.variants, options.follow, deadline):
+            search.try_out(variant)
+    except OutOfTimeError:
+        print("out of time: run again to continue", flush=True)
+
+
+if __name__ == "__main__":
+    main()
