@@ -23,8 +23,11 @@ def test_inputs_below_the_wanted_radius_are_voted_on(
     enough = first.issued & (first.radius >= 0.2)
     assert 0 < enough.sum() < len(fresh)
     assert found.methods is not None
-    np.testing.assert_array_equal(found.methods == "surrogate", enough)
+    assert (found.methods[enough] == "surrogate").all()
     np.testing.assert_array_equal(found.radius[enough], first.radius[enough])
+    assert (found.radius >= first.radius).all()
+    assert (found.methods[~enough] == "monte-carlo").any()
+    assert (found.lower_bound[~found.issued] == 0).all()
     assert (found.passes[enough] == 1).all()
     assert (found.passes[~enough] > 1_000).all()
     assert found.issued.mean() > first.issued.mean()
@@ -41,6 +44,7 @@ def test_the_promise_of_the_whole_is_the_sum(certifier: SurrogateCertifier, half
     assert cascade.guarantee.kind.value == "marginal"
     words = str(cascade.guarantee)
     assert "the level above is the sum of both" in words
+    assert "the best of several certificates" in words
     assert "fresh" in words
     assert "exchangeable" in words
 
@@ -82,5 +86,7 @@ def test_other_settings_that_cannot_work_are_refused(
 ) -> None:
     with pytest.raises(SettingError, match="positive radius"):
         rrise.Cascade(certifier, half_space, radius=0)
+    with pytest.raises(SettingError, match="method or failure, got both"):
+        rrise.Cascade(certifier, half_space, radius=0.2, method=rrise.MonteCarlo(500), failure=0.1)
     with pytest.raises(SettingError, match="keeps its level for each input"):
         rrise.Cascade(certifier, half_space, radius=0.2, method=rrise.EarlyStopping(1_000, tolerance=0.01))

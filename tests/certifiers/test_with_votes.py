@@ -1,5 +1,6 @@
 """Votes at query time: the promise by simulation, what breaks it, and the certifier itself."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from torch import nn
 
 import rrise
+from rrise.certifiers.guarantee import Assumption, FormFacts
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import QueryEvidence
 from rrise.errors import FolderError, MismatchError, SettingError
@@ -102,6 +104,25 @@ def test_more_votes_certify_more_and_cost_what_they_say(
     assert found.guarantee.kind.value == "marginal"
     assert found.guarantee.failure == with_query.guarantee.failure
     assert "not one for each input" in str(found.guarantee)
+    assert "the best of several certificates" in str(found.guarantee)
+
+
+def test_a_monitor_refuses_it(with_query: SurrogateCertifier, half_space: HalfSpace, tmp_path: Path) -> None:
+    """Its certificates do not show the blended number, which was calibrated: alarms would be false."""
+    with pytest.raises(SettingError, match=r"watches a calibrated surrogate.*got surrogate-with-votes"):
+        rrise.Monitor(with_query.with_votes(64, half_space), tmp_path / "monitor.db")
+
+
+def test_on_another_device_the_guarantee_still_says_so(
+    with_query: SurrogateCertifier, half_space: HalfSpace
+) -> None:
+    form = FormFacts("torch-cuda", "float32")
+    assumptions = (*with_query.guarantee.assumptions, Assumption.OTHER_DEVICE)
+    there = replace(with_query, guarantee=replace(with_query.guarantee, form=form, assumptions=assumptions))
+    found = there.with_votes(16, half_space).guarantee
+    assert Assumption.OTHER_DEVICE in found.assumptions
+    assert Assumption.SAME_FORM not in found.assumptions
+    assert "calibrated with on a CPU" in str(found)
 
 
 def test_bounds_hold_as_often_as_promised(with_query: SurrogateCertifier, half_space: HalfSpace) -> None:
@@ -149,6 +170,10 @@ def test_a_tolerance_spends_fewer_votes(
     assert set(np.unique(found.passes)) <= {5, 17, 65, 257}
     assert 17 < found.mean_passes < 257
     assert certifier.guarantee.settings["tolerance"] == 0.1
+    query = with_query.query
+    assert query is not None
+    assert certifier.calibration.n == 2_000 - 256  # no reference vote may be a later query vote
+    np.testing.assert_array_equal(certifier.evidence.agreeing, query.reference[256])
     assert len(np.unique(found.passes)) > 1
 
 
@@ -156,8 +181,6 @@ def test_where_votes_stop_does_not_depend_on_the_level(
     with_query: SurrogateCertifier, half_space: HalfSpace, fresh: np.ndarray
 ) -> None:
     """The stopping rule sees surrogate and votes alone: another calibration stops at the same votes."""
-    from dataclasses import replace
-
     bolder = replace(
         with_query, calibration=replace(with_query.calibration, gamma=with_query.calibration.gamma * 10)
     )
@@ -185,7 +208,7 @@ def test_edited_query_votes_are_refused(with_query: SurrogateCertifier, tmp_path
     assert query is not None
     changed = {m: votes + (m == 64) for m, votes in query.agreeing.items()}
     save_query(QueryEvidence(changed, query.reference, query.n), tmp_path / "query.parquet")
-    with pytest.raises(FolderError, match="not those of the evidence"):
+    with pytest.raises(FolderError, match=r"more query votes agree than there are|not those of the evidence"):
         load_query(tmp_path / "query.parquet", with_query.calibration, with_query.evidence)
     (tmp_path / "query.parquet").write_bytes(b"nonsense")
     with pytest.raises(FolderError, match="is damaged"):

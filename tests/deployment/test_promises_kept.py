@@ -51,7 +51,10 @@ def certifier(request: pytest.FixtureRequest) -> SurrogateCertifier:
     base, images = Thirds(10.0), inputs_of(1_200, 0)
     votes = rrise.collect_votes(base, images, sigma=0.25, n=300, seed=1)
     how = {"failure": 0.1, "base": base, "class_names": NAMES, **PROMISES[request.param]}
-    return rrise.calibrate(Thirds(14.0), images, votes, **how)
+    made = rrise.calibrate(Thirds(14.0), images, votes, **how)
+    wanted = {"pac": 0.95, "issued": 0.9, "pac per group": 0.95}.get(request.param)
+    assert (None if made.calibration.confidence is None else float(made.calibration.confidence)) == wanted
+    return made
 
 
 def test_the_guarantee_says_it_in_words_and_numbers(certifier: SurrogateCertifier) -> None:

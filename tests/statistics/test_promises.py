@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rrise.statistics import Promise, fit_calibration
+from rrise.statistics import Promise, Terms, fit_calibration
 from rrise.statistics.promises import issued_offset, pac_rank, smallest_pac_size, smallest_size, tuning_part
 from tests.statistics.populations import JUDGES, WORST, half_space, within, worst_votes, wrong_rates
 
@@ -165,3 +165,55 @@ def test_issued_works_where_many_inputs_reach_the_ceiling() -> None:
     q, agreeing = np.full(500, 0.9999), np.full(500, 299)
     fitted, _ = fit_calibration(q, agreeing, 300, failure=0.05, promise="issued")
     assert fitted.lower_bound([0.9999])[0] > 0.9
+
+
+def test_inputs_that_fix_the_tests_are_not_tested() -> None:
+    """Bad tuning inputs alone break nothing; bad tested inputs alone let nothing pass."""
+    tuning = tuning_part(500)
+    q = np.full(500, 0.99)
+    for bad, issues in ((tuning, True), (~tuning, False)):
+        fitted, _ = fit_calibration(q, np.where(bad, 0, 998), 1_000, failure=FAILURE, promise="issued")
+        assert (fitted.lower_bound([0.99])[0] > 0) == issues
+
+
+def test_the_confidence_is_for_all_groups_together() -> None:
+    assert Terms(promise="pac", groups=(0, 1, 2, 3)).doubt == Fraction(1, 80)
+    label = np.arange(800) % 2
+    fitted, _ = fit_calibration(
+        np.full(800, 0.9),
+        np.full(800, 900),
+        1_000,
+        failure=FAILURE,
+        promise="pac",
+        label=label,
+        groups=(0, 1),
+    )
+    assert fitted.ranks == (pac_rank(400, GAMMA, Fraction(1, 40)),) * 2
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ({"promise": "pac", "rule": "paper"}, "the rule 'paper' keeps a marginal promise alone"),
+        ({"confidence": 0.9}, "a marginal promise has no confidence"),
+        ({"groups": ()}, "numbered from 0 without gaps"),
+        ({"groups": (0, 2)}, "numbered from 0 without gaps"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(terms: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        Terms(**terms)
+
+
+def test_dependent_inputs_break_pac_and_not_the_marginal_promise() -> None:
+    """Inputs that share a difficulty are exchangeable and not independent: PAC then promises too much."""
+    rng, rates = np.random.default_rng(9), {"marginal": [], "pac": []}
+    for _ in range(2_000):
+        hard = rng.random() < 0.1
+        for promise, found in rates.items():
+            u = rng.random(150) * (0.5 if not hard else 1.0)
+            votes = worst_votes(rng, (150,), 4, BETA)
+            fitted, _ = fit_calibration(u, votes, 4, failure=FAILURE, beta=BETA, score=WORST, promise=promise)
+            new_is_hard = rng.random(20) < 0.1
+            found.append(np.mean(np.where(new_is_hard, 1 - fitted.offset, max(0, 1 - 2 * fitted.offset))))
+    assert np.mean(np.array(rates["pac"]) > FAILURE) > DOUBT

@@ -13,7 +13,7 @@ from rrise.certifiers.probe import Probe
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import query_evidence
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
-from rrise.defaults import CONFIDENCE, FAILURE
+from rrise.defaults import FAILURE
 from rrise.errors import InputError, MismatchError, RriseError, SettingError
 from rrise.models.checks import check_is_function, check_module
 from rrise.models.evaluating import evaluating
@@ -42,7 +42,7 @@ def calibrate(
     sigma: float | Noise | None = None,
     failure: Level = FAILURE,
     promise: str | Promise = Promise.MARGINAL,
-    confidence: Level = CONFIDENCE,
+    confidence: Level | None = None,
     per: Grouping = None,
     beta: Level | None = None,
     score: str | Score = "probit",
@@ -72,7 +72,7 @@ def calibrate(
         sigma: the noise of the votes; needed only if the votes do not record it.
         failure: the allowed probability of issuing a wrong radius.
         promise: what `failure` is about: `marginal`, `pac` or `issued`.
-        confidence: the confidence of `pac` and `issued` over the calibration inputs.
+        confidence: the confidence of `pac` and `issued` over the calibration inputs. Default: 0.95.
         per: keep the promise for each class that the surrogate answers (`class`), or for each of these
             groups of classes. Default: for all inputs together.
         beta: the level at which votes are bounded. Default: 0.2, or 0.001 under the rule `paper`.

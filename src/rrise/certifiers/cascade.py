@@ -27,9 +27,9 @@ class Cascade:
     The second certificate draws fresh votes of the input. Its own promise therefore holds for each input,
     whatever it is.
 
-    Guarantee: the probability that a radius is issued and wrong is at most the sum of both failures. Either
-    the first certificate is returned, and is wrong with the first probability at most; or the second one is,
-    and is wrong with the second at most, whatever the input. The sum is of the first certifier's kind.
+    Guarantee: the probability that a radius is issued and wrong is at most the sum of both failures. One of
+    the two certificates is returned; the first is wrong with the first probability at most, the second with
+    the second, whatever the input. The sum is of the first certifier's kind.
 
     Args:
         first: a calibrated surrogate, with or without votes; its promise is `marginal` or `pac`, for all
@@ -37,7 +37,7 @@ class Cascade:
         base: the base classifier.
         radius: the wanted radius; a smaller one, or none, leads to the second certificate.
         method: how the second certificate is made. Default: Monte Carlo with 10,000 votes.
-        failure: the failure of that Monte Carlo.
+        failure: the failure of that Monte Carlo. Default: 0.01.
 
     Raises:
         MismatchError: `base` is not the base classifier of `first`.
@@ -55,12 +55,15 @@ class Cascade:
         *,
         radius: float,
         method: VoteMethod | None = None,
-        failure: Level = FAILURE,
+        failure: Level | None = None,
     ) -> None:
         if not radius > 0:
             raise SettingError(f"expected a positive radius, got {radius}")
+        if method is not None and failure is not None:
+            raise SettingError("expected method or failure, got both: the method has its own failure")
         self.first, self.radius = first, float(radius)
-        self.second = (method or MonteCarlo(VOTES, failure=failure)).bind_like(base, first)
+        usual = MonteCarlo(VOTES, failure=FAILURE if failure is None else failure)
+        self.second = (method or usual).bind_like(base, first)
         self.guarantee = _sum(first.guarantee, self.second.guarantee, self.radius)
 
     def __repr__(self) -> str:
@@ -87,7 +90,7 @@ class Cascade:
         return self.first.runtime
 
     def certify(self, inputs: Any) -> Certificates:
-        """Certify inputs; `methods` of the result names the method that certified each of them.
+        """Certify inputs, each by the method that gives the larger radius; `methods` names it.
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
@@ -105,10 +108,12 @@ class Cascade:
         found: dict[str, Any] = {name: getattr(first, name).copy() for name in (*parts, "passes")}
         if len(again):
             second = self.second.certify(np.asarray(inputs)[again])
+            better = second.radius >= first.radius[again]
             for name in parts:
-                found[name][again] = getattr(second, name)
+                found[name][again[better]] = getattr(second, name)[better]
             found["passes"][again] += second.passes
-            methods[again] = second.guarantee.method
+            methods[again[better]] = second.guarantee.method
+            found["lower_bound"][~found["issued"]] = 0.0
         return replace(
             first, **found, guarantee=self.guarantee, probabilities=None, methods=methods.astype(str)
         )

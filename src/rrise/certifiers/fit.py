@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from torch import nn
 
-from rrise.certifiers.calibrating import calibrate
+from rrise.certifiers.calibrating import Grouping, calibrate
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import InputRange, as_inputs
 from rrise.defaults import FAILURE
@@ -38,6 +38,8 @@ def fit(
     sigma: float | Noise,
     failure: Level = FAILURE,
     promise: str | Promise = Promise.MARGINAL,
+    confidence: Level | None = None,
+    per: Grouping = None,
     calibration: int | float = 0.2,
     training_votes: int = TRAINING_VOTES,
     calibration_votes: int = CALIBRATION_VOTES,
@@ -63,6 +65,8 @@ def fit(
         sigma: the level of Gaussian noise, or a `Noise`. More noise certifies larger radii for fewer inputs.
         failure: the allowed probability of issuing a wrong radius.
         promise: what `failure` is about: `marginal`, `pac` or `issued`; see `calibrate`.
+        confidence: the confidence of `pac` and `issued`. Default: 0.95.
+        per: keep the promise for each class (`class`), or for each of these groups of classes.
         calibration: how many inputs calibrate. A whole number is a count, a fraction a share.
         training_votes: votes per training input; `distill` draws its own instead.
         calibration_votes: votes per calibration input.
@@ -93,7 +97,7 @@ def fit(
     inputs = as_inputs(images, input_range=input_range).numpy()
     order = np.random.default_rng(derive_seed(seed, "fit")).permutation(len(inputs))
     held = _count(calibration, len(inputs))
-    Terms(failure, score=score, promise=promise).check(held, calibration_votes)
+    Terms(failure, score=score, promise=promise, confidence=confidence).check(held, calibration_votes)
     parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
     bar = _bars(verbose)
     if training is not None and strategy is not None:
@@ -131,6 +135,8 @@ def fit(
         votes["calibration"],
         failure=failure,
         promise=promise,
+        confidence=confidence,
+        per=per,
         score=score,
         base=base,
         class_names=class_names,

@@ -193,6 +193,9 @@ def _checked_guarantee(
 
 
 def _check_probe(certifier: SurrogateCertifier, folder: Path) -> None:
+    groups = certifier.calibration.groups
+    if groups is not None and len(groups) != len(certifier.class_names):
+        raise FolderError(f"{folder} contradicts itself: its groups are not of its classes")
     shapes = (tuple(certifier.probe.inputs.shape[1:]), certifier.probe.logits.shape[1])
     if shapes != (certifier.input_shape, len(certifier.class_names)):
         raise FolderError(

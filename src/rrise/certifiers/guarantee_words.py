@@ -11,6 +11,8 @@ WRONG = "the smoothed classifier does not answer the label, or its answer change
 ABOUT_THE_TRUTH = (
     "that the label is the true class. A certificate is about the smoothed classifier, not about the truth."
 )
+CASCADE = "cascade"
+"""The method whose issued share is not that of its first certifier."""
 EACH_INPUT = "the same level for each single input."
 NOT_ISSUED = "anything about inputs for which the certifier abstains: their bounds are reported as 0."
 BEST_OF_SEVERAL = "this level for the best of several certificates of one input, each with its own noise."
@@ -188,6 +190,7 @@ def _not_promised(guarantee: Guarantee, own: MethodWords) -> tuple[str, ...]:
             "this weakness.",
             EACH_INPUT if guarantee.kind is Kind.ISSUED else _among_issued(guarantee),
             *((NOT_ISSUED,) if guarantee.calibration.rule != PAPER.name else ()),
+            *((BEST_OF_SEVERAL,) if Assumption.FRESH_NOISE in guarantee.assumptions else ()),
             ABOUT_THE_TRUTH,
         )
     several = BEST_OF_SEVERAL if guarantee.kind is Kind.PER_INPUT and not nominal else ""
@@ -200,7 +203,7 @@ def _among_issued(guarantee: Guarantee) -> str:
         "the same level for each single input, or among issued certificates alone. Among these, the share of "
         f"wrong ones may be as large as {guarantee.failure_text} / P[issued]"
     )
-    if share <= 0 or failure is None:
+    if share <= 0 or failure is None or guarantee.method == CASCADE:
         return f"{words}."
     among = min(1.0, float(failure) / share)
     return f"{words} (about {format_up(among, 3)} at the issued share of the calibration inputs)."

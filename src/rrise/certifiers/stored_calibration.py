@@ -1,5 +1,6 @@
 """A calibration in a folder: its numbers as JSON, its evidence as Parquet, and the check that both agree."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +80,8 @@ def calibration_from_json(value: Json) -> Calibration:
 def check_calibration(calibration: Calibration, evidence: CalibrationEvidence, folder: Path) -> None:
     """Refuse a calibration whose offset, rank or size does not follow from its evidence."""
     again, _ = refit_calibration(calibration, evidence.top_probability, evidence.agreeing, evidence.label)
-    same = len(again.offsets) == len(calibration.offsets)
-    same = same and np.allclose(again.offsets, calibration.offsets, rtol=1e-9, atol=1e-11)
-    if not same or (again.ranks, again.sizes) != (calibration.ranks, calibration.sizes):
+    same = replace(again, offsets=calibration.offsets) == calibration
+    if not same or not np.allclose(again.offsets, calibration.offsets, rtol=1e-9, atol=1e-11):
         raise FolderError(
             f"{folder} contradicts itself: expected the offset {_listed(again.offsets)} at rank "
             f"{_listed(again.ranks)} from its {_listed(again.sizes)} calibration inputs, got "
@@ -141,8 +141,15 @@ def load_query(path: Path, calibration: Calibration, evidence: CalibrationEviden
                 agreeing[int(number)] = values
             else:
                 reference[int(number)], n[int(number)] = values, int(of[1])
-    except (OSError, pa.ArrowException, ValueError, IndexError) as error:
+    except (OSError, pa.ArrowException, ValueError, IndexError, KeyError) as error:
         raise FolderError(f"{path} is damaged: it does not hold query votes ({error})") from None
+    stops = sorted(agreeing)
+    counts = np.stack([np.zeros_like(evidence.agreeing), *(agreeing[m] for m in stops)])
+    steps = np.diff([0, *stops])[:, None]
+    if len(reference) != len(stops) or np.any(np.diff(counts, axis=0) < 0):
+        raise FolderError(f"{path} contradicts itself: query votes do not grow with their number")
+    if np.any(np.diff(counts, axis=0) > steps):
+        raise FolderError(f"{path} contradicts itself: more query votes agree than there are")
     for m, first in agreeing.items():
         taken_out = (n[m] + m, first + reference[m])
         apart = (n[m], reference[m])

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,17 +258,18 @@ class SurrogateWithVotes:
         former = self.surrogate.guarantee
         facts = former.calibration
         assert facts is not None
-        return surrogate_guarantee(
+        elsewhere = tuple(one for one in former.assumptions if one is Assumption.OTHER_DEVICE)
+        found = surrogate_guarantee(
             self.calibration,
             self.evidence,
             self.smoothing,
             facts.seen_in_training,
             source=facts.source,
-            form=former.form,
             method=METHOD,
-            more=(Assumption.FRESH_NOISE,),
+            more=(Assumption.FRESH_NOISE, *elsewhere),
             settings={"votes": self.votes, "tolerance": self.tolerance, "strength": self.strength},
         )
+        return replace(found, form=former.form)
 
 
 def query_evidence(votes: Any, query: Any, label: NDArray[np.int64]) -> QueryEvidence | None:

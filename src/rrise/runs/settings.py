@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rrise.defaults import CONFIDENCE, FAILURE
+from rrise.defaults import FAILURE
 from rrise.files import Json, sha256_of_json
 from rrise.runs.surrogate_choices import Objective, Strategy
 from rrise.settings import Setting
@@ -212,8 +212,11 @@ class CalibrationSettings:
         Setting("What the failure is about; `pac` and `issued` hold with a confidence."),
     ] = "marginal"
     confidence: Annotated[
-        float, Setting("Confidence of `pac` and `issued` over the calibration inputs.", above=0, below=1)
-    ] = CONFIDENCE
+        float | None,
+        Setting(
+            "Confidence of `pac` and `issued` over the calibration inputs.", above=0, below=1, unset="0.95"
+        ),
+    ] = None
     per: Annotated[
         Literal["class"] | None,
         Setting("Keep the promise for each `class` that the surrogate answers.", unset="all inputs"),

@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rrise.defaults import CONFIDENCE, FAILURE
+from rrise.defaults import FAILURE
 from rrise.errors import InputError, SettingError
 from rrise.statistics.binomial import check_budget, clopper_pearson_lower
 from rrise.statistics.conformal import Level
-from rrise.statistics.promises import OFFSETS, Promise
+from rrise.statistics.promises import MARGIN, OFFSETS, Promise, with_margin
 from rrise.statistics.rules import FLOOR, FLOORED, Rule
 from rrise.statistics.scores import PROBIT, Score
 from rrise.statistics.terms import Terms
 
-MARGIN = 1e-12
-"""Added to an offset: more than the rounding of a bound, so that no bound exceeds what it must not."""
 _ROUNDING = 1e-9
 """How far a bound may exceed what the votes prove by rounding alone, in the check of a score."""
 
@@ -148,7 +146,7 @@ def fit_calibration(
     score: str | Score = PROBIT,
     rule: str | Rule = FLOORED,
     promise: str | Promise = Promise.MARGINAL,
-    confidence: Level = CONFIDENCE,
+    confidence: Level | None = None,
     label: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
 ) -> tuple[Calibration, CalibrationEvidence]:
@@ -166,7 +164,7 @@ def fit_calibration(
         score: the calibration score, or its name.
         rule: the calibration rule, or its name.
         promise: `marginal`, `pac` or `issued`.
-        confidence: the confidence of `pac` and `issued` over the calibration set.
+        confidence: the confidence of `pac` and `issued` over the calibration set. Default: 0.95.
         label: the surrogate's class for each calibration input; needed with `groups`.
         groups: the group of each class, from 0; each group gets an offset and a promise of its own.
 
@@ -208,7 +206,7 @@ def fit_calibration(
         rows = of_input == group
         _check_size(int(rows.sum()), group, terms)
         found = OFFSETS[terms.kept](residual[rows], limits[rows], terms.gamma, terms.doubt)
-        offset = nothing if found.offset is None else _with_margin(found.offset, how)
+        offset = nothing if found.offset is None else _with_margin(found.offset, terms)
         _check_family(chosen, offset, ceiling, found.rank, np.stack([q, target, residual])[:, rows])
         offsets.append(offset)
         ranks.append(found.rank)
@@ -260,7 +258,7 @@ def terms_of(former: Calibration) -> Terms:
         score=former.score,
         rule=former.rule,
         promise=former.promise,
-        confidence=CONFIDENCE if former.confidence is None else former.confidence,
+        confidence=former.confidence,
         groups=former.groups,
     )
 
@@ -279,9 +277,14 @@ def _ceiling(n: int, beta: Fraction) -> float:
     return float(clopper_pearson_lower(n, n, float(beta)))
 
 
-def _with_margin(offset: float, rule: Rule) -> float:
-    """Return the offset to use; the paper's is not negative and has no margin."""
-    return max(0.0, offset) if rule.floor < FLOOR else offset + MARGIN * (1 + abs(offset))
+def _with_margin(offset: float, terms: Terms) -> float:
+    """Return the offset to use.
+
+    The paper's is not negative and has no margin. That of `issued` was tested as it is used.
+    """
+    if terms.by.floor < FLOOR:
+        return max(0.0, offset)
+    return offset if terms.kept is Promise.ISSUED else with_margin(offset)
 
 
 def _groups(groups: Sequence[int] | None, label: ArrayLike | None, inputs: int) -> NDArray[np.int64]:
@@ -306,7 +309,8 @@ def _check_size(size: int, group: int, terms: Terms) -> None:
     classes = ", ".join(str(number) for number, of in enumerate(terms.groups) if of == group)
     raise SettingError(
         f"{size} calibration inputs with the surrogate's class in group {group} (classes {classes}) are too "
-        f"few for gamma={float(terms.gamma):g}: use at least {needed}, or join classes into larger groups"
+        f"few for gamma={float(terms.gamma):g}: use at least {needed}. To join "
+        f"classes, draw new calibration inputs: groups must be fixed without looking at them"
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ TUNING_LEAST = 50
 _ROOM = 2.0
 """The first test of `issued` has so many times the fewest issued inputs: enough to pass with an error."""
 _GRID = 200
+MARGIN = 1e-12
+"""Added to an offset: more than the rounding of a bound, so that no bound exceeds what it must not."""
 _ROUNDING = 1e-9
 """Relative margin in comparisons with a confidence: more than the rounding of SciPy's tails."""
 
@@ -147,10 +150,10 @@ def issued_offset(scores: Array, limits: Array, gamma: Fraction, doubt: Fraction
         raise SettingError(
             f"{len(scores)} calibration inputs are too few for the promise 'issued' at "
             f"gamma={float(gamma):g} with confidence {float(1 - doubt):g}: "
-            f"{len(scores) - tested} of them fix the tests, and at "
-            f"least {needed} others must be issued; use at least {math.ceil(needed / (1 - TUNING_SHARE))}"
+            f"{len(scores) - tested} of them fix the tests, and at least {needed} others must be issued; use "
+            f"at least {smallest_size(Promise.ISSUED, gamma, doubt)}"
         )
-    offsets = _sequence(scores[tuning], limits[tuning], needed / tested)
+    offsets = with_margin(_sequence(scores[tuning], limits[tuning], needed / tested))
     wrong = _above(np.sort(scores[~tuning]), offsets)
     issued = _above(np.sort(limits[~tuning]), offsets)
     upper = np.ones(len(offsets))
@@ -174,6 +177,11 @@ def _sequence(scores: Array, limits: Array, needed: float) -> Array:
     start = float(distinct[above][-1]) if above.any() else float(distinct[0]) - 1.0
     end = min(float(np.median(scores)), start)
     return np.linspace(start, end, _GRID)
+
+
+def with_margin(offset: Any) -> Any:
+    """Return an offset, or several, with the margin for rounding."""
+    return offset + MARGIN * (1 + np.abs(offset))
 
 
 def _above(ordered: Array, offsets: Array) -> NDArray[np.int64]:

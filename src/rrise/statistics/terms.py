@@ -9,7 +9,7 @@ from rrise.errors import SettingError
 from rrise.statistics.binomial import check_budget
 from rrise.statistics.conformal import Level, conformal_rank, exact_level
 from rrise.statistics.promises import Promise, as_promise, smallest_size
-from rrise.statistics.rules import FLOORED, Rule, as_rule
+from rrise.statistics.rules import FLOOR, FLOORED, Rule, as_rule
 from rrise.statistics.scores import PROBIT, Score, as_score
 
 
@@ -23,7 +23,7 @@ class Terms:
         score: the calibration score, or its name.
         rule: the calibration rule, or its name.
         promise: `marginal`, `pac` or `issued`.
-        confidence: the confidence of `pac` and `issued` over the calibration set.
+        confidence: the confidence of `pac` and `issued` over the calibration set; None: 0.95.
         groups: the group of each class, from 0; None: all inputs are one group.
 
     Raises:
@@ -39,15 +39,25 @@ class Terms:
     score: str | Score = PROBIT
     rule: str | Rule = FLOORED
     promise: str | Promise = Promise.MARGINAL
-    confidence: Level = CONFIDENCE
+    confidence: Level | None = None
     groups: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         self.gamma  # noqa: B018  refuses bad levels
         self.doubt  # noqa: B018
         self.family  # noqa: B018
+        if self.kept is Promise.MARGINAL and self.confidence is not None:
+            raise SettingError(
+                f"a marginal promise has no confidence, got confidence={self.confidence}: choose the promise "
+                f"'pac' or 'issued', or leave it out"
+            )
+        if self.kept is not Promise.MARGINAL and self.by.floor < FLOOR:
+            raise SettingError(
+                f"the rule {self.by.name!r} keeps a marginal promise alone: choose the rule 'floored' for "
+                f"the promise {self.kept.value!r}"
+            )
         groups = None if self.groups is None else sorted(set(self.groups))
-        if groups is not None and groups != list(range(len(groups))):
+        if groups is not None and (not groups or groups != list(range(len(groups)))):
             raise SettingError(
                 f"expected the groups of classes to be numbered from 0 without gaps, got {self.groups}"
             )
@@ -80,8 +90,9 @@ class Terms:
     @property
     def sure(self) -> Fraction | None:
         """The confidence over the calibration set, None for a marginal promise."""
-        confidence = exact_level(self.confidence, "confidence")
-        return confidence if self.kept.has_confidence else None
+        if not self.kept.has_confidence:
+            return None
+        return exact_level(CONFIDENCE if self.confidence is None else self.confidence, "confidence")
 
     @property
     def doubt(self) -> Fraction:

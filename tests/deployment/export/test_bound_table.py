@@ -96,3 +96,11 @@ def test_each_group_of_classes_has_its_own_rows() -> None:
         np.testing.assert_array_equal(bound[mine], single[0])
         np.testing.assert_array_equal(radius[mine], single[1])
     assert radius[np.asarray(joint.groups)[label] == 0].max() > 0
+
+
+def test_what_is_no_number_gets_nothing_at_any_offset() -> None:
+    for rule in (PAPER, FLOORED):
+        table = BoundTable.of(calibration("additive", -0.675, 1000, rule), Gaussian(0.25))
+        bound, radius = table.look_up(np.array([np.nan, -1.0, 0.0], dtype=np.float32))
+        assert bound[:2].tolist() == radius[:2].tolist() == [0, 0]
+        assert radius[2] > 0

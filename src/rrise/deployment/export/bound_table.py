@@ -88,6 +88,7 @@ def _of_group(calibration: Calibration, noise: Noise) -> tuple[Single, Single, S
             f"the score {calibration.score.name!r} cannot be exported: its bound falls where the top "
             f"probability grows"
         )
+    exact[0] = 0.0  # also for what is no number
     bound = float32_below(np.maximum(exact - MARGIN, 0.0))
     radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
     return _up(knots), bound, np.where(bound > 0.5, float32_below(radius), np.float32(0))

@@ -19,7 +19,7 @@ from rrise.certifiers.certifier import CalibratedCertifier
 from rrise.deployment.monitor.settings import MONTE_CARLO, MonitorSettings
 from rrise.deployment.monitor.state import MonitorState, TestState
 from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, MonitorStore
-from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, about, first_tests
+from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, about, check_watchable, first_tests
 from rrise.deployment.monitor.work import Work, audit_of, probabilities_of
 from rrise.deployment.priority import AUDITING, step_back
 from rrise.errors import SettingError
@@ -66,7 +66,8 @@ class Monitor:
     Raises:
         FolderError: the database cannot be opened, or another process has it open.
         MismatchError: the database or `base` belongs to another certifier.
-        SettingError: a setting is invalid, or `monte-carlo` lacks a base classifier.
+        SettingError: a setting is invalid, `monte-carlo` lacks a base classifier, or the certifier is not a
+            calibrated surrogate alone.
 
     Example:
         with rrise.Monitor(certifier, "monitor.sqlite", base=base) as monitor:
@@ -86,6 +87,7 @@ class Monitor:
         max_waiting: int = MonitorSettings.max_waiting,
     ) -> None:
         _check_settings(fraction, policy, max_waiting, base is not None)
+        check_watchable(certifier)
         self._policy, self._fraction, self._max_waiting = policy, fraction, max_waiting
         self._store = MonitorStore(
             database, about(certifier, rate), first_tests(certifier, rate), keep_inputs=keep_inputs

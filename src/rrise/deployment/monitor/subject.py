@@ -5,6 +5,7 @@ import secrets
 
 from rrise.certifiers.certifier import CalibratedCertifier
 from rrise.deployment.monitor.state import ExchangeabilityTest
+from rrise.errors import SettingError
 from rrise.files import Json, sha256_of_json
 from rrise.statistics import check_level
 from rrise.statistics.martingales import ConformalMartingale
@@ -23,6 +24,15 @@ def certifier_identity(certifier: CalibratedCertifier) -> str:
     return sha256_of_json(
         {"guarantee": certifier.guarantee.facts(), "evidence": hashlib.sha256(content).hexdigest()}
     )
+
+
+def check_watchable(certifier: CalibratedCertifier) -> None:
+    """Refuse a certifier whose certificates do not show the number that was calibrated."""
+    if (method := certifier.guarantee.method) != "surrogate":
+        raise SettingError(
+            f"a monitor watches a calibrated surrogate, in torch or exported; got {method}: watch its "
+            f"surrogate instead"
+        )
 
 
 def about(certifier: CalibratedCertifier, rate: float) -> Json:

@@ -86,16 +86,21 @@ def surrogate_outcomes(
         if not _can_calibrate(len(evidence.calibration), votes, failure, how):
             continue
         for score in tuple(SCORES) if scores is None else scores:
-            certificates, fitted = calibrated_certificates(
-                evidence.test,
-                evidence.calibration,
-                votes,
-                smoothing=votes.smoothing,
-                seen_in_training=evidence.seen_in_training,
-                failure=failure,
-                score=score,
-                **how,
-            )
+            try:
+                certificates, fitted = calibrated_certificates(
+                    evidence.test,
+                    evidence.calibration,
+                    votes,
+                    smoothing=votes.smoothing,
+                    seen_in_training=evidence.seen_in_training,
+                    failure=failure,
+                    score=score,
+                    **how,
+                )
+            except SettingError:
+                if "groups" not in how:
+                    raise
+                continue  # one of its classes has too few calibration inputs
             setting = MethodSetting(evidence.method, evidence.variant, evidence.budget, level, score)
             yield Outcome(setting, certificates, fitted.offset, evidence.offline)
         if method_by_name(evidence.method).uncalibrated:
