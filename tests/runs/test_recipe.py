@@ -113,11 +113,12 @@ def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
     optional = {
         *("train", "test", "unlabelled", "copies", "copies_augmentations"),
         *("weights", "compile", "head", "votes", "promise", "confidence", "per"),
+        *("fresh_votes", "mixed", "jitter", "averaging"),
     }
     for table, kind in TABLES.items():
         expected = {part.name for part in fields(kind)} - optional
         assert expected - set(written[table]) <= (
-            {"architecture", "options"} if table == "surrogate" else set()
+            {"architecture", "options", "augmentations"} if table == "surrogate" else set()
         )
 
 
@@ -208,7 +209,7 @@ def test_what_is_unknown_or_missing_is_named(text: str, sentence: str, tmp_path:
         ),
         (
             "surrogate.strategy=tail",
-            'expected surrogate.strategy out of head, all, all-random; got a text: "ta',
+            'expected surrogate.strategy out of head, all, all-random, distill; got a text: "ta',
         ),
         ("surrogate.objective=l2", "expected surrogate.objective out of cross-entropy, jensen-shannon"),
         ("votes.precision=int8", "expected votes.precision out of float32, tf32, bfloat16"),
@@ -257,7 +258,10 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
         ({"data.calibration": 10}, "10 calibration inputs are too few for gamma=0.008"),
         ({"calibration.failure": 1.5}, "expected calibration.failure to be above 0 and below 1, got 1.5"),
         ({"calibration.beta": 0.05, "calibration.rule": "paper"}, "expected beta below the total failure"),
-        ({"surrogate.architecture": "resnet-18"}, "expected surrogate.strategy 'all-random', got 'head'"),
+        (
+            {"surrogate.architecture": "resnet-18"},
+            "expected surrogate.strategy 'all-random' or 'distill', got 'head'",
+        ),
         (
             {"surrogate.options": {"classes": 3}},
             "surrogate.options need surrogate.architecture",

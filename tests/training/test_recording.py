@@ -116,3 +116,32 @@ def test_head_only_training_is_recorded(counted: type[Counted], monkeypatch: pyt
     plain = train_surrogate(base, images, votes, epochs=5)
     for now, then in zip(recorded.history.epochs, plain.history.epochs, strict=True):
         assert now == pytest.approx(then, rel=1e-4)
+
+
+@needs_cuda
+def test_distillation_is_recorded_with_its_votes(
+    counted: type[Counted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = Pixels(np.random.default_rng(0).integers(0, 256, (1_100, 3, 32, 32), dtype=np.uint8))
+    base = build_model("mlp-mixer-tiny", seed=0, classes=10).cuda()
+
+    def trained() -> TrainingHistory:
+        return train_surrogate(
+            base,
+            images,
+            strategy="distill",
+            sigma=0.25,
+            precision="bfloat16",
+            augmentations=("crop-4", "flip", "randaugment"),
+            averaging=0.99,
+            epochs=5,
+            batch_size=128,
+        ).history
+
+    recorded = trained()
+    assert counted.made == 1
+    monkeypatch.setattr("rrise.training.distillation.is_recordable", lambda _: False)
+    plain = trained()
+    assert counted.made == 1
+    for now, then in zip(recorded.epochs, plain.epochs, strict=True):
+        assert now == pytest.approx(then, rel=1e-2)

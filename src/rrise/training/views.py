@@ -75,7 +75,9 @@ class Views:
 def _checked(made: object, clean: torch.Tensor) -> torch.Tensor:
     """Refuse an own augmentation that returns anything but as many inputs of the same shape."""
     if not isinstance(made, torch.Tensor) or made.shape != clean.shape or not made.is_floating_point():
-        got = f"{made.dtype} of shape {tuple(made.shape)}" if isinstance(made, torch.Tensor) else type(made)
+        got = type(made).__name__
+        if isinstance(made, torch.Tensor):
+            got = f"{made.dtype} of shape {tuple(made.shape)}"
         raise InputError(
             f"expected augment(inputs, generator) to return {clean.dtype} of shape {tuple(clean.shape)}, "
             f"like its inputs; got {got}"
