@@ -27,6 +27,7 @@ from rrise.models.catalogue import build_model
 from rrise.runs import run as run_module
 from rrise.runs.pipeline import run_recipe
 from rrise.runs.recipe import read_recipe
+from rrise.statistics import clopper_pearson_lower
 from rrise.votes.collect import collect_votes
 
 RESULTS = Path(__file__).parent / "results"
@@ -39,8 +40,8 @@ def bounds() -> dict[str, float]:
     fixed = rng.integers(0, 10_001, 10**6)
     few = slice(0, 10**5)
     return {
-        "distinct_counts_s": best_of(3, lambda: rrise.clopper_pearson_lower(k, n, 0.001)),
-        "votes_of_n_10000_s": best_of(3, lambda: rrise.clopper_pearson_lower(fixed, 10_000, 0.001)),
+        "distinct_counts_s": best_of(3, lambda: clopper_pearson_lower(k, n, 0.001)),
+        "votes_of_n_10000_s": best_of(3, lambda: clopper_pearson_lower(fixed, 10_000, 0.001)),
         "statsmodels_s": 10 * best_of(2, lambda: proportion_confint(k[few], n[few], 0.002, method="beta")),
     }
 

@@ -16,7 +16,7 @@ def demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
     strategy: Annotated[
         str, typer.Option(help="How the surrogate is trained: head, all, all-random or distill.")
-    ] = "head",
+    ] = "distill",
     score: Annotated[str, typer.Option(help="Calibration score, such as probit or additive.")] = "probit",
     failure: Annotated[
         float, typer.Option(help="Bound on the probability of a wrong certificate.")

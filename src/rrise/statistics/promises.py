@@ -24,8 +24,10 @@ Array = NDArray[np.float64]
 TUNING_SHARE = 0.1
 """The share of the calibration inputs that fixes the order of tests for `issued`."""
 TUNING_LEAST = 50
-_ROOM = 2.0
-"""The first test of `issued` has so many times the fewest issued inputs: enough to pass with an error."""
+_ROOM, _LEAST_ROOM = 2.0, 1.15
+"""The first test of `issued` has so many times the fewest issued inputs, or at least so many."""
+_CAUTIOUS = 0.75
+"""The first test of `issued` issues at most this share of what the last one does, if it can."""
 _GRID = 200
 MARGIN = 1e-12
 """Added to an offset: more than the rounding of a bound, so that no bound exceeds what it must not."""
@@ -169,13 +171,16 @@ def issued_offset(scores: Array, limits: Array, gamma: Fraction, doubt: Fraction
 def _sequence(scores: Array, limits: Array, needed: float) -> Array:
     """Return the offsets to test, falling; they are a function of the tuning inputs alone.
 
-    The first leaves enough inputs issued for a test to pass, `_ROOM` times the share that is `needed`. The
-    last is the median of the tuning scores, which is bolder than any level in use.
+    The last is the median of the tuning scores, which is bolder than any level in use. The first leaves
+    enough inputs issued for a test to pass: `_ROOM` times the share that is `needed`, but not nearly all that
+    are issued at the last.
     """
-    distinct = np.unique(limits)
-    above = _above(np.sort(limits), distinct) >= _ROOM * needed * len(limits)
+    distinct, end = np.unique(limits), float(np.median(scores))
+    most = _CAUTIOUS * float(np.mean(limits > end))
+    share = max(_LEAST_ROOM * needed, min(_ROOM * needed, most))
+    above = _above(np.sort(limits), distinct) >= share * len(limits)
     start = float(distinct[above][-1]) if above.any() else float(distinct[0]) - 1.0
-    end = min(float(np.median(scores)), start)
+    end = min(end, start)
     return np.linspace(start, end, _GRID)
 
 
