@@ -32,7 +32,7 @@ from rrise.votes.plan import VotePlan
 from rrise.votes.smoothing import Smoothing
 
 VALIDATION_INPUTS = 2_000
-"""The largest number of inputs that select the epoch."""
+"""The largest number of inputs that measure the epochs."""
 VALIDATION_VOTES = 256
 """Votes of each of these, collected before the first epoch."""
 _SPLIT = "surrogate-validation"
@@ -75,7 +75,8 @@ def distillation(
     """Return what the loop needs to distill the smoothed classifier into the student.
 
     `pool` holds the inputs in float32, and `views` makes new inputs of their batches. Some of them are held
-    out: they get their votes once, at the start, and select the epoch with the smallest cross-entropy.
+    out: they get their votes once, at the start, and measure every epoch. The last epoch is kept: the base
+    classifier knows the held-out inputs, so that few of them would select an early epoch.
     """
     if settings.objective != "cross-entropy":
         raise SettingError(
@@ -122,7 +123,7 @@ def distillation(
         len(kept),
         examples,
         measure,
-        "cross_entropy",
+        select_by=None,
         recordable=views.recordable and is_recordable(base),
         averaging=settings.averaging,
     )

@@ -9,14 +9,14 @@ from rrise.training.loop import Task
 
 @dataclass(frozen=True)
 class Lesson:
-    """A task of the training loop, the inputs that select its epoch, and its cost in forward passes.
+    """A task of the training loop, the inputs that measure its epochs, and its cost in forward passes.
 
     A backward pass counts as two. Passes for votes of the base classifier are counted on their own.
     """
 
     task: Task
     held_out: torch.Tensor
-    """Indices of the inputs that select the epoch."""
+    """Indices of the inputs that measure the epochs."""
     passes: int = 0
     """Once."""
     epoch_passes: int = 0

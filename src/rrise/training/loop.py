@@ -39,8 +39,8 @@ class Task:
     size: int
     examples: Examples
     measure: Callable[[], dict[str, float]]
-    select_by: str
-    """The measurement whose smallest value selects the epoch."""
+    select_by: str | None
+    """The measurement whose smallest value selects the epoch; None keeps the last epoch."""
     training_mode: bool = True
     recordable: bool = True
     """Whether all code of `examples` is known, so that a recorded step repeats all of it."""
@@ -127,7 +127,7 @@ class _Course:
         with nullcontext() if self.average is None else self.average.in_network():
             measured = {"training_loss": loss, **self.task.measure()}
             self.history.epochs.append(measured)
-            if self._is_best(measured[self.task.select_by]):
+            if self._is_best(measured):
                 self.history.selected_epoch = epoch
                 self.best = _copied(self.network.state_dict())
         return measured
@@ -150,9 +150,12 @@ class _Course:
             self.average.update()
         self.total_loss.add_(loss.detach(), alpha=len(batch))
 
-    def _is_best(self, value: float) -> bool:
-        chosen = self.history.selected_epoch
-        return math.isfinite(value) and (chosen == 0 or value < self.history.selected[self.task.select_by])
+    def _is_best(self, measured: dict[str, float]) -> bool:
+        chosen, name = self.history.selected_epoch, self.task.select_by
+        if name is None:
+            return True
+        value = measured[name]
+        return math.isfinite(value) and (chosen == 0 or value < self.history.selected[name])
 
     def _batches(self, seed: int) -> list[torch.Tensor]:
         """Divide examples into batches; a single last example joins the batch before, for batch norm."""

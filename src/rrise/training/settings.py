@@ -84,7 +84,7 @@ class SurrogateTraining(TrainingSettings):
             augmented and mixed inputs with fresh votes.
         objective: the loss, `cross-entropy`, or `jensen-shannon` as in the paper's Baseline 4.
         head: the submodule that `head` trains; None: the last layer.
-        validation_share: the share of the inputs that selects the epoch.
+        validation_share: the share of the inputs that is held out to measure and select epochs.
         fresh_votes: of `distill`: votes of each input, drawn anew at every step.
         mixed: of `distill`: the share of each batch that is mixed with other inputs.
         augmentations: of `distill`: augmentations of images, named as in `Augmentation`.

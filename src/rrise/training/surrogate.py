@@ -23,7 +23,7 @@ class Surrogate(nn.Module):
         history: the measurements of every epoch.
         training_passes: the cost of training, in forward-pass equivalents, with votes drawn meanwhile.
         vote_passes: the part of it that is votes of the base classifier; 0 for stored votes.
-        held_out: indices of the training inputs that selected the epoch.
+        held_out: indices of the training inputs that did not train, but measured the epochs.
 
     Example:
         >>> import rrise

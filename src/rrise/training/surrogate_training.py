@@ -59,8 +59,8 @@ def train_surrogate(
     target's top class. Labels are not needed.
 
     The strategy `distill` needs no votes of the inputs. At every step it augments and mixes a batch, and
-    draws a few fresh votes of the base classifier for the result. A few inputs are held out at random and
-    get votes once. They select the epoch with the smallest cross-entropy.
+    draws a few fresh votes of the base classifier for the result. A few inputs are held out at random, get
+    votes once and measure every epoch. The last epoch is kept.
 
     Args:
         base: the base classifier that cast the votes.
