@@ -76,7 +76,7 @@ def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished
     assert code == 0
     assert "protocol paper" in output
     found = results(finished)
-    assert (found["test_inputs"], found["protocol"]) == (300, "paper")
+    assert (found["test_inputs"], found["protocol"]) == (250, "paper")
     assert TWO_STAGE.name in methods(finished)
     assert {path.name for path in (finished / "votes").iterdir()} >= {"calibration-reported"}
     splits = json.loads((finished / "splits.json").read_text())
@@ -86,7 +86,7 @@ def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished
     ]
     assert ours == sorted(splits["calibration"] + splits["test"])
     assert run("evaluate", finished, "--protocol", "held-out", "--no-paper")[0] == 0
-    assert results(finished)["test_inputs"] == 150
+    assert results(finished)["test_inputs"] == 100
 
 
 def test_runs_are_compared_over_seeds(run, finished: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def expected_costs(epoch: int) -> dict[str, int]:
     return {
         "targets": 4 * KEPT * epoch + distillation.VALIDATION_VOTES * HELD_OUT,
         "training": (3 * KEPT + HELD_OUT) * epoch,
-        "calibration": 100 * 501,
+        "calibration": 150 * 501,
         "epoch": epoch,
     }
 

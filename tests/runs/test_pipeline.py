@@ -84,7 +84,7 @@ def test_writes_the_run_folder_of_the_design(quick_demo: Path) -> None:
 def test_splits_never_overlap(quick_demo: Path) -> None:
     splits = json.loads((quick_demo / "splits.json").read_text())
     assert splits["protocol"] == "held-out"
-    for parts, sizes in (("train", "validation"), (300, 50)), (("calibration", "test"), (100, 100)):
+    for parts, sizes in (("train", "validation"), (300, 50)), (("calibration", "test"), (150, 100)):
         together = [index for part in parts for index in splits[part]]
         assert len(set(together)) == len(together) == sum(sizes)
 

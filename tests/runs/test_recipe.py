@@ -124,7 +124,7 @@ def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
 
 def test_the_digits_recipe_is_the_demo() -> None:
     recipe = read_recipe("digits")
-    assert (recipe.data.validation, recipe.data.calibration) == (150, 350)
+    assert (recipe.data.validation, recipe.data.calibration) == (150, 374)
     assert (recipe.votes.train, recipe.votes.calibration, recipe.votes.test) == (1_000, 10_000, 10_000)
     assert (recipe.calibration.failure, recipe.calibration.score) == (0.01, "probit")
     assert {recipe.data.seed, recipe.base.seed, recipe.votes.seed, recipe.surrogate.seed} == {100}
@@ -259,7 +259,7 @@ def test_a_wrong_type_is_named_with_key_and_value(change: str, sentence: str) ->
         ({"calibration.failure": 1.5}, "expected calibration.failure to be above 0 and below 1, got 1.5"),
         ({"calibration.beta": 0.05, "calibration.rule": "paper"}, "expected beta below the total failure"),
         (
-            {"surrogate.architecture": "resnet-18"},
+            {"surrogate.architecture": "resnet-18", "surrogate.strategy": "head"},
             "expected surrogate.strategy 'all-random' or 'distill', got 'head'",
         ),
         (

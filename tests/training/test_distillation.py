@@ -351,7 +351,7 @@ def test_fit_distills_without_votes_of_training_inputs(
     assert collected == ["calibration"]
     assert len(certifier.certify(uniform[:5])) == 5
     with pytest.raises(ValueError, match="expected strategy or training, got both"):
-        rrise.fit(seeded(TwoLayers), uniform, sigma=SIGMA, strategy="distill", training=training)
+        rrise.fit(seeded(TwoLayers), uniform, sigma=SIGMA, failure=0.1, strategy="distill", training=training)
 
 
 def test_a_distilled_surrogate_can_be_saved_and_exported(uniform: np.ndarray, tmp_path: Path) -> None:

@@ -15,8 +15,12 @@ def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller: seconds instead of minutes.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
     strategy: Annotated[
-        str, typer.Option(help="How the surrogate is trained: head, all, all-random or distill.")
-    ] = "distill",
+        str | None,
+        typer.Option(
+            help="How the surrogate is trained: head, all, all-random or distill.",
+            show_default="distill; head with --quick",
+        ),
+    ] = None,
     score: Annotated[str, typer.Option(help="Calibration score, such as probit or additive.")] = "probit",
     failure: Annotated[
         float, typer.Option(help="Bound on the probability of a wrong certificate.")
@@ -28,7 +32,7 @@ def demo(
     After an interrupt, the same command resumes. After the end, it only shows the results.
     """
     changes = [
-        f"surrogate.strategy={strategy}",
+        *([] if strategy is None else [f"surrogate.strategy={strategy}"]),
         f"calibration.score={score}",
         f"calibration.failure={failure}",
         *(f"{table}.seed={seed}" for table in ("data", "base", "votes", "surrogate")),

@@ -101,6 +101,6 @@ def test_each_group_of_classes_has_its_own_rows() -> None:
 def test_what_is_no_number_gets_nothing_at_any_offset() -> None:
     for rule in (PAPER, FLOORED):
         table = BoundTable.of(calibration("additive", -0.675, 1000, rule), Gaussian(0.25))
-        bound, radius = table.look_up(np.array([np.nan, -1.0, 0.0], dtype=np.float32))
+        bound, radius = table.look_up(np.array([np.nan, -1.0, 1e-6], dtype=np.float32))
         assert bound[:2].tolist() == radius[:2].tolist() == [0, 0]
         assert radius[2] > 0
