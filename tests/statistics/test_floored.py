@@ -107,8 +107,8 @@ def test_a_floor_in_the_wrong_place_is_refused_and_would_be_noticed(monkeypatch:
     )
     with pytest.raises(ValueError, match="'forgiving' is not valid"):
         rates(0.05, 0.2, 24, forgiving)
-    monkeypatch.setattr(calibration_module, "_check_family", lambda *_: None)
-    monkeypatch.setattr(calibration_module, "_abstaining", lambda *_: 10.0)
+    monkeypatch.setattr(calibration_module, "check_family", lambda *_: None)
+    monkeypatch.setattr(calibration_module, "abstaining_offset", lambda *_: 10.0)
     assert not within(rates(0.01, 0.2, 124, forgiving, hard=0.1), 0.01)
 
 

@@ -13,7 +13,7 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import check_base
 from rrise.certifiers.guarantee import Assumption, FormFacts, Guarantee
 from rrise.certifiers.probe import Probe
-from rrise.certifiers.with_votes import STRENGTH, QueryEvidence, SurrogateWithVotes
+from rrise.certifiers.with_votes import QueryEvidence, SurrogateWithVotes
 from rrise.data.inputs import as_inputs
 from rrise.errors import MismatchError, SettingError
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
@@ -113,7 +113,7 @@ class SurrogateCertifier:
         base: nn.Module,
         *,
         tolerance: float | None = None,
-        strength: float = STRENGTH,
+        strength: float | None = None,
         seed: int | None = None,
     ) -> SurrogateWithVotes:
         """Return a certifier that adds votes of the base classifier to each query.
@@ -124,6 +124,7 @@ class SurrogateCertifier:
             tolerance: stop a query's votes once its radius is known up to this standard deviation, in units
                 of sigma. Default: every query gets all votes.
             strength: how many votes the surrogate counts as. Choose it without the calibration inputs.
+                Default: 100, or 300 from a thousand votes on.
             seed: makes the noise reproducible. Without a seed, every call draws fresh noise.
 
         Returns:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from rrise.certifiers.surrogate import SurrogateCertifier
 
 METHOD = "surrogate-with-votes"
-STRENGTH = 100.0
-"""How many votes the surrogate counts as, unless another number is given."""
+_MANY = 1_000
 STOPS = (4, 16, 64, 256, 1_024, 4_096)
 """The numbers of query votes that calibration prepares."""
 
@@ -106,7 +105,7 @@ class SurrogateWithVotes:
         tolerance: None: every query gets all votes. Else a query gets no more votes once the radius is known
             up to this standard deviation, in units of sigma. This looks at surrogate and votes, never at the
             calibrated bound.
-        strength: how many votes the surrogate counts as.
+        strength: how many votes the surrogate counts as; None: see `usual_strength`.
         seed: makes the noise reproducible; None: fresh noise at every call.
         batch_size: noisy inputs per forward pass; None: chosen automatically.
 
@@ -127,7 +126,7 @@ class SurrogateWithVotes:
         base: nn.Module,
         *,
         tolerance: float | None = None,
-        strength: float = STRENGTH,
+        strength: float | None = None,
         seed: int | None = None,
         batch_size: int | None = None,
     ) -> None:
@@ -136,7 +135,8 @@ class SurrogateWithVotes:
         if tolerance is not None and not tolerance > 0:
             raise SettingError(f"expected tolerance to be positive, in units of sigma; got {tolerance}")
         self.surrogate, self.base, self.votes = surrogate, base.eval(), votes
-        self.tolerance, self.strength = tolerance, check_strength(strength)
+        self.tolerance = tolerance
+        self.strength = check_strength(usual_strength(votes) if strength is None else strength)
         self._seed, self._batch_size = seed, batch_size
         self._stops = self._checked_stops()
         self.calibration, self.evidence = self._fitted()
@@ -270,6 +270,14 @@ class SurrogateWithVotes:
             settings={"votes": self.votes, "tolerance": self.tolerance, "strength": self.strength},
         )
         return replace(found, form=former.form)
+
+
+def usual_strength(votes: int) -> float:
+    """Return how many votes the surrogate counts as, unless another number is given.
+
+    Measured on images that nothing is reported on: `benchmarks/results/query-votes.md`.
+    """
+    return 100.0 if votes < _MANY else 300.0
 
 
 def query_evidence(votes: Any, query: Any, label: NDArray[np.int64]) -> QueryEvidence | None:

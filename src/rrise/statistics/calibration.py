@@ -12,14 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from rrise.defaults import FAILURE
 from rrise.errors import InputError, SettingError
 from rrise.statistics.binomial import check_budget, clopper_pearson_lower
+from rrise.statistics.calibration_checks import (
+    abstaining_offset,
+    check_family,
+    check_group_size,
+    check_probabilities,
+    groups_of,
+)
 from rrise.statistics.conformal import Level
-from rrise.statistics.promises import MARGIN, OFFSETS, Promise, with_margin
+from rrise.statistics.promises import OFFSETS, Promise, with_margin
 from rrise.statistics.rules import FLOOR, FLOORED, Rule
 from rrise.statistics.scores import PROBIT, Score
 from rrise.statistics.terms import Terms
-
-_ROUNDING = 1e-9
-"""How far a bound may exceed what the votes prove by rounding alone, in the check of a score."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ def fit_calibration(
     Example:
         >>> calibration, _ = fit_calibration([0.9] * 40, [900] * 40, n=1000, failure=0.1, score="additive")
         >>> calibration.rank, round(calibration.offset, 4)
-        (38, 0.0085)
+        (38, 0.0088)
     """
     terms = Terms(failure, beta, score, rule, promise, confidence, groups)
     chosen, how, exact_beta = terms.family, terms.by, terms.exact_beta
@@ -199,15 +203,15 @@ def fit_calibration(
         raise InputError("a calibration score is not finite: the offset cannot be computed")
     if q.size == 0:
         raise SettingError("the calibration set is empty: expected at least one calibration input")
-    of_input = _groups(groups, label, q.size)
+    of_input = groups_of(groups, label, q.size)
     offsets, ranks, sizes = [], [], []
-    nothing = _abstaining(chosen, ceiling)
+    nothing = abstaining_offset(chosen, ceiling)
     for group in range(terms.number_of_groups):
         rows = of_input == group
-        _check_size(int(rows.sum()), group, terms)
+        check_group_size(int(rows.sum()), group, terms)
         found = OFFSETS[terms.kept](residual[rows], limits[rows], terms.gamma, terms.doubt)
         offset = nothing if found.offset is None else _with_margin(found.offset, terms)
-        _check_family(chosen, offset, ceiling, found.rank, np.stack([q, target, residual])[:, rows])
+        check_family(chosen, offset, ceiling, found.rank, np.stack([q, target, residual])[:, rows])
         offsets.append(offset)
         ranks.append(found.rank)
         sizes.append(int(rows.sum()))
@@ -263,16 +267,6 @@ def terms_of(former: Calibration) -> Terms:
     )
 
 
-def check_probabilities(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return the values as float64; refuse NaN and anything outside [0, 1]."""
-    array = np.asarray(values, dtype=np.float64)
-    if np.any(np.isnan(array)):
-        raise InputError(f"expected {name} in [0, 1], got NaN at position {int(np.argmax(np.isnan(array)))}")
-    if np.any((array < 0) | (array > 1)):
-        raise InputError(f"expected {name} in [0, 1], got values from {array.min():g} to {array.max():g}")
-    return array
-
-
 def _ceiling(n: int, beta: Fraction) -> float:
     return float(clopper_pearson_lower(n, n, float(beta)))
 
@@ -284,59 +278,4 @@ def _with_margin(offset: float, terms: Terms) -> float:
     """
     if terms.by.floor < FLOOR:
         return max(0.0, offset)
-    return offset if terms.kept is Promise.ISSUED else with_margin(offset)
-
-
-def _groups(groups: Sequence[int] | None, label: ArrayLike | None, inputs: int) -> NDArray[np.int64]:
-    """Return the group of each calibration input."""
-    if groups is None:
-        return np.zeros(inputs, dtype=np.int64)
-    table = np.asarray(groups)
-    if label is None:
-        raise InputError("expected the surrogate's class of every calibration input, to group them")
-    classes = np.asarray(label)
-    if classes.shape != (inputs,) or not np.all((classes >= 0) & (classes < len(table))):
-        raise InputError(
-            f"expected one class from 0 to {len(table) - 1} for each of {inputs} calibration inputs"
-        )
-    return np.asarray(table[classes], dtype=np.int64)
-
-
-def _check_size(size: int, group: int, terms: Terms) -> None:
-    """Refuse a group of classes with too few calibration inputs; name its classes."""
-    if terms.groups is None or size >= (needed := terms.smallest_size):
-        return
-    classes = ", ".join(str(number) for number, of in enumerate(terms.groups) if of == group)
-    raise SettingError(
-        f"{size} calibration inputs with the surrogate's class in group {group} (classes {classes}) are too "
-        f"few for gamma={float(terms.gamma):g}: use at least {needed}. To join "
-        f"classes, draw new calibration inputs: groups must be fixed without looking at them"
-    )
-
-
-def _abstaining(score: Score, ceiling: float) -> float:
-    """Return an offset at which nothing is issued, whatever the top probability."""
-    offset = float(score.residual(np.ones(1), np.full(1, FLOOR), ceiling)[0]) + MARGIN
-    if np.any(score.bound(np.ones(1), offset, ceiling) > FLOOR):
-        raise SettingError(
-            f"the score {score.name!r} is not valid: at its residual for the bound 1/2 it must abstain"
-        )
-    return offset
-
-
-def _check_family(
-    score: Score, offset: float, ceiling: float, rank: int, of_inputs: NDArray[np.float64]
-) -> None:
-    """Refuse a score whose bounds do not hold where its residuals say so, or that grow with the offset."""
-    q, target, residual = of_inputs
-    bound = score.bound(q, offset, ceiling)
-    inside = residual <= offset
-    kept = int(np.count_nonzero(bound[inside] <= target[inside] + _ROUNDING))
-    if kept < int(inside.sum()) or int(inside.sum()) < rank:
-        raise SettingError(
-            f"the score {score.name!r} is not valid: its bounds hold for {kept} of {len(q)} calibration "
-            f"inputs at its offset, expected at least {rank}. A residual up to the offset must imply a "
-            f"bound up to what the votes prove"
-        )
-    if np.any(score.bound(q, offset + 1.0, ceiling) > bound + _ROUNDING):
-        raise SettingError(f"the score {score.name!r} is not valid: its bounds must not grow with the offset")
+    return offset if terms.kept is Promise.ISSUED else float(with_margin(offset))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import no_guarantee
 from rrise.certifiers.methods import RRISE, SEQUENTIAL, TWO_STAGE
-from rrise.certifiers.with_votes import STRENGTH
+from rrise.certifiers.with_votes import usual_strength
 from rrise.errors import SettingError
 from rrise.evaluation.measure.equal_monte_carlo import Rivals
 from rrise.evaluation.measure.metrics import average_certified_radius, certified_accuracy
@@ -60,8 +60,8 @@ def surrogate_with_votes(
         first, held = evidence.query[votes]
         of_test, of_held = votes_for(np.asarray(first), tests.label), votes_for(held, calibration.label)
         tops = {
-            "test": blended(tests.top_probability, of_test, votes, STRENGTH),
-            "calibration": blended(calibration.top_probability, of_held, votes, STRENGTH),
+            "test": blended(tests.top_probability, of_test, votes, usual_strength(votes)),
+            "calibration": blended(calibration.top_probability, of_held, votes, usual_strength(votes)),
         }
         agreeing, n = agreeing - of_held, n - votes
     fitted, _ = fit_calibration(
