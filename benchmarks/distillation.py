@@ -102,11 +102,13 @@ class Variant:
     """A wider network from random weights."""
     mixing: str = "blend"
     loss: str = "cross-entropy"
+    unlabelled: str | None = None
+    """Another dataset whose training images are added, without their labels."""
 
     @classmethod
     def of(cls, line: dict[str, Any]) -> "Variant":
         """Read a line of JSON."""
-        own = {name: line[name] for name in ("wide", "mixing", "loss") if name in line}
+        own = {name: line[name] for name in ("wide", "mixing", "loss", "unlabelled") if name in line}
         return cls(line["name"], {k: v for k, v in line.items() if k not in {"name", *own}}, **own)
 
 
@@ -119,16 +121,16 @@ class Search:
 
     def __init__(self, run: Path, out: Path, data_root: Path | None, deadline: float) -> None:
         self.recipe: Recipe = read_recipe(run / "recipe.toml")
-        self.out, self.deadline = out, deadline
+        self.out, self.deadline, self.data_root = out, deadline, data_root
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.data = RunData(self.recipe.data, data_root)
         self.network = Network.saved(run / "base")
         self.base = load_model(run / "base").to(self.device)
         few = ShardedInputs(self.data.values("train")[:64], check_input_range((0.0, 1.0)))
-        self.pool = Pool(self.data.values("train"), device=self.device)
+        self.pools: dict[str | None, Pool] = {}
         votes = self.recipe.votes
         self.smoothing = library.smoothing_to_distill(self.base, few, None, votes.sigma, votes.precision)
-        library._validation_votes = _once(library._validation_votes)
+        library._validation_votes = _once_per_pool(library._validation_votes)
         out.mkdir(parents=True, exist_ok=True)
 
     def try_out(self, variant: Variant) -> None:
@@ -147,9 +149,10 @@ class Search:
         library.cross_entropy = (
             dirichlet(settings.fresh_votes) if variant.loss == "dirichlet" else _CROSS_ENTROPY
         )
-        views = (CutViews if variant.mixing == "cut" else Views)(settings, self.pool.shape, (0.0, 1.0))
+        pool = self._pool(variant.unlabelled)
+        views = (CutViews if variant.mixing == "cut" else Views)(settings, pool.shape, (0.0, 1.0))
         how: dict[str, Any] = {"views": views, "settings": settings, "team": Team()}
-        lesson = library.distillation(self.base, student, self.pool, self.smoothing, **how)
+        lesson = library.distillation(self.base, student, pool, self.smoothing, **how)
         last: dict[str, torch.Tensor] = {}
 
         def on_epoch(epoch: int, measured: dict[str, float]) -> None:
@@ -187,6 +190,13 @@ class Search:
         checkpoint.clear()
         print(variant.name, f"done in {record['seconds']:.1f} s", _rounded(history.selected), flush=True)
 
+    def _pool(self, unlabelled: str | None) -> Pool:
+        """Return the training images, with those of another dataset if one is named."""
+        if unlabelled not in self.pools:
+            data = RunData(replace(self.recipe.data, unlabelled=unlabelled), self.data_root)
+            self.pools[unlabelled] = Pool(data.training_values(), device=self.device)
+        return self.pools[unlabelled]
+
     def _wide(self, source: str) -> nn.Module:
         wide = replace(self.network, options={**self.network.options, **WIDE[source]})
         seed = derive_seed(self.recipe.surrogate.seed, "surrogate")
@@ -211,14 +221,15 @@ class Search:
 _CROSS_ENTROPY = library.cross_entropy
 
 
-def _once(collect: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Return a function that collects the votes of the held-out images once for all variants."""
-    kept: list[torch.Tensor] = []
+def _once_per_pool(collect: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return a function that collects the votes of the held-out images once for all variants of one pool."""
+    kept: dict[int, torch.Tensor] = {}
 
-    def collected(*arguments: Any) -> torch.Tensor:
-        if not kept:
-            kept.append(collect(*arguments))
-        return kept[0]
+    def collected(base: nn.Module, inputs: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        key = hash(inputs.cpu().numpy().tobytes())
+        if key not in kept:
+            kept[key] = collect(base, inputs, *arguments)
+        return kept[key]
 
     return collected
 

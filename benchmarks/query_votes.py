@@ -27,6 +27,7 @@ def main() -> None:
     )
     parser.add_argument("probabilities", type=Path)
     parser.add_argument("--votes", type=Path, required=True)
+    parser.add_argument("--score", default="scaled")
     arguments = parser.parse_args()
     stored, votes = np.load(arguments.probabilities), read_sequence(arguments.votes)
     shares, truth = stored["average.validation.image"].astype(np.float64), stored["labels.validation"]
@@ -43,9 +44,8 @@ def main() -> None:
             blend, found = blended(top, first, m, strength), []
             for order in orders:
                 held, judged = order[: len(order) // 2], order[len(order) // 2 :]
-                fitted, _ = fit_calibration(
-                    blend[held], (everything - first)[held], votes.length - m, failure=FAILURE
-                )
+                how = {"failure": FAILURE, "score": arguments.score}
+                fitted, _ = fit_calibration(blend[held], (everything - first)[held], votes.length - m, **how)
                 bound, right = fitted.lower_bound(blend[judged]), label[judged] == truth[judged]
                 radius = special.ndtri(np.maximum(bound, 0.5)) * right
                 found.append((np.mean((bound > 0.5) & right), np.mean(radius)))

@@ -39,7 +39,7 @@ def _seconds(source: str, images: int) -> Entry:
         json.loads((ROOT / "benchmarks" / "results" / f"{kind}-cuda.json").read_text(encoding="utf-8"))
         for kind in ("training", "votes")
     )
-    recipe = read_recipe(source)
+    recipe = read_recipe(source, "paper")
     trained_on = images - int(recipe.data.validation)
     examples = training["pairs"][source]["ours"]
     per_second = votes["rows"][f"{recipe.base.architecture} {recipe.votes.precision}"]["d"]

@@ -9,6 +9,7 @@ units of sigma. Shares are of two-stage Monte Carlo with all votes, at the same 
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,12 @@ FAILURE = 0.01
 RADII = (0.0, 0.5, 1.0, 2.0)
 SIZES = (1_000, 2_000, 4_000)
 SPLITS = 12
-RULES = {"paper": {"rule": "paper", "beta": 0.001}, "floored": {"rule": "floored"}}
+RULES = {
+    "paper, probit": {"rule": "paper", "beta": 0.001, "score": "probit"},
+    "floored, probit": {"rule": "floored", "score": "probit"},
+    "floored, scaled": {"rule": "floored", "score": "scaled"},
+}
+SCORES = ("probit", "scaled")
 Row = dict[str, float]
 
 
@@ -73,7 +79,6 @@ def one_pass(evidence: Evidence, one: SurrogateEvidence) -> Iterator[tuple[str, 
             evidence.calibration_votes,
             smoothing=sigma,
             failure=FAILURE,
-            score="probit",
             **how,
         )
         row = strength(found, evidence)
@@ -84,12 +89,12 @@ def one_pass(evidence: Evidence, one: SurrogateEvidence) -> Iterator[tuple[str, 
 
 
 def promises(evidence: Evidence, one: SurrogateEvidence) -> Iterator[tuple[str, Row]]:
-    """Yield a row for each promise and number of calibration inputs, over random splits."""
+    """Yield a row for each promise, score and number of calibration inputs, over random splits."""
     smoothing, rng = evidence.reference.smoothing, np.random.default_rng(0)
     assert smoothing is not None
     for size in SIZES:
         orders = [rng.permutation(len(evidence.labels)) for _ in range(SPLITS)]
-        for promise in ("marginal", "pac", "issued"):
+        for score, promise in product(SCORES, ("marginal", "pac", "issued")):
             rows = []
             for order in orders:
                 held, judged = order[:size], order[size:]
@@ -101,23 +106,24 @@ def promises(evidence: Evidence, one: SurrogateEvidence) -> Iterator[tuple[str, 
                         smoothing=smoothing,
                         failure=FAILURE,
                         promise=promise,
+                        score=score,
                     )
                 except SettingError:
                     continue
                 part = replace(evidence, labels=evidence.labels[judged], reference=evidence.reference[judged])
                 rows.append({**strength(found, part), **wrong(found, part)})
             if rows:
-                yield f"{promise}, {size:,}", mean(rows)
+                yield f"{promise}, {score}, {size:,}", mean(rows)
 
 
 def with_votes(evidence: Evidence, one: SurrogateEvidence) -> Iterator[tuple[str, Row]]:
     """Yield a row for each number of query votes, beside the best Monte Carlo with as many."""
     smoothing = evidence.reference.smoothing
     assert smoothing is not None
-    about = {**evidence.about, "main_failure": str(FAILURE), "calibration": RULES["floored"]}
+    about = {**evidence.about, "main_failure": str(FAILURE), "calibration": {"rule": "floored"}}
     rivals = Rivals(evidence.reference, evidence.labels, smoothing.noise).at(FAILURE)
     for votes in (0, *sorted(evidence.query)):
-        found = surrogate_with_votes(replace(evidence, about=about), one, votes, score="probit")
+        found = surrogate_with_votes(replace(evidence, about=about), one, votes, score="scaled")
         row = strength(found, evidence)
         within = [rival for rival in rivals if rival.passes <= max(votes, 1)]
         radius = max((rival.average_certified_radius for rival in within), default=0.0) / smoothing.sigma
@@ -143,8 +149,8 @@ def table(title: str, rows: dict[str, list[Row]]) -> list[str]:
 def dataset(folder: Path, variant: str | None) -> list[str]:
     """Return the tables of one folder of results."""
     found: dict[str, dict[str, list[Row]]] = {
-        "rule": {},
-        "promise, calibration inputs": {},
+        "rule, score": {},
+        "promise, score, calibration inputs": {},
         "query votes": {},
     }
     parts = sorted(folder.glob("seed-*"))
@@ -156,8 +162,11 @@ def dataset(folder: Path, variant: str | None) -> list[str]:
             for name, row in made(evidence, one):
                 found[title].setdefault(name, []).append(row)
         best = strength(monte_carlo(evidence), evidence)
-        found["rule"].setdefault("Monte Carlo", []).append({**best, **dict.fromkeys(_MORE, float("nan"))})
-    lines = ["", f"## {folder.name}, {wanted}, {len(parts)} seeds"]
+        found["rule, score"].setdefault("Monte Carlo", []).append(
+            {**best, **dict.fromkeys(_MORE, float("nan"))}
+        )
+    number = "1 seed" if len(parts) == 1 else f"{len(parts)} seeds"
+    lines = ["", f"## {folder.name}, {wanted}, {number}"]
     for title, rows in found.items():
         lines += table(title, rows)
     return lines

@@ -20,25 +20,32 @@ from rrise.runs.journal import read_journal
 from rrise.runs.recipe import RecipeFile, parse_changes
 
 RESULTS = Path(__file__).parent / "results"
+PROFILE = "paper"
 VOTES = {"votes.train": 16, "votes.calibration": 1_000, "votes.test": 250}
 TRIALS: dict[str, dict[str, list[str]]] = {
     "fashion-mnist": {
         "recipe": [],
-        "epochs-100": ["--set", "base.epochs=100"],
-        "learning-rate-5e-4": ["--set", "base.learning_rate=5e-4"],
-        "learning-rate-2e-3": ["--set", "base.learning_rate=2e-3"],
-        "width-256": ["--set", "base.options={image_size=32, classes=10, width=256}"],
-        "regularised": ["--profile", "regularised"],
+        "epochs-100": ["base.epochs=100"],
+        "learning-rate-5e-4": ["base.learning_rate=5e-4"],
+        "learning-rate-2e-3": ["base.learning_rate=2e-3"],
+        "width-256": ["base.options={image_size=32, classes=10, width=256}"],
+        "regularised": ['base.augmentations=["crop-2", "flip", "randaugment"]'],
     },
     "cifar-10": {
         "recipe": [],
-        "epochs-100": ["--set", "base.epochs=100"],
-        "learning-rate-5e-4": ["--set", "base.learning_rate=5e-4"],
-        "learning-rate-2e-3": ["--set", "base.learning_rate=2e-3"],
-        "weight-decay-0.05": ["--set", "base.weight_decay=0.05"],
-        "regularised": ["--profile", "regularised"],
+        "epochs-100": ["base.epochs=100"],
+        "learning-rate-5e-4": ["base.learning_rate=5e-4"],
+        "learning-rate-2e-3": ["base.learning_rate=2e-3"],
+        "weight-decay-0.05": ["base.weight_decay=0.05"],
+        "regularised": ["data.validation=1000", 'base.augmentations=["crop-4", "flip", "randaugment"]'],
     },
 }
+"""By name: changes of the paper's settings."""
+
+
+def as_words(settings: list[str]) -> list[str]:
+    """Return settings as arguments of the command line."""
+    return [word for one in settings for word in ("--set", one)]
 
 
 def result(folder: Path) -> Json | None:
@@ -120,24 +127,30 @@ def main() -> None:
     if unknown := set(options.trials) - set(known):
         parser.error(f"{options.name} has no trial {', '.join(sorted(unknown))}: it has {', '.join(known)}")
     settings = [*(f"{name}={value}" for name, value in VOTES.items()), *options.set]
-    changes, common = parse_changes(settings), [word for one in settings for word in ("--set", one)]
+    changes, common = parse_changes(settings), ["--profile", PROFILE, *as_words(settings)]
     where = ["--data-root", str(options.data_root)] if options.data_root else []
     for trial in [] if options.report else options.trials or known:
-        command = ["run", options.name, *common, *known[trial], "--out", str(options.out / trial), *where]
+        command = [
+            "run",
+            options.name,
+            *common,
+            *as_words(known[trial]),
+            "--out",
+            str(options.out / trial),
+            *where,
+        ]
         if code := subprocess.run([sys.executable, "-m", "rrise", *command], check=False).returncode:
             sys.exit(code)
     measured = {}
     for trial, words in known.items():
         if (row := result(options.out / trial)) is not None:
-            profile = words[1] if words[:1] == ["--profile"] else None
-            own = parse_changes(words[1:]) if words[:1] == ["--set"] else {}
-            recipe = RecipeFile.find(options.name).recipe(profile, {**changes, **own})
+            recipe = RecipeFile.find(options.name).recipe(PROFILE, {**changes, **parse_changes(words)})
             if (difference := recipe.difference(row.pop("settings"))) is not None:
                 name, theirs, ours = difference
                 parser.error(
                     f"the run of {trial} has {name} {theirs!r}, and not {ours!r}: name another --out"
                 )
-            measured[trial] = {"words": " ".join(words), **row}
+            measured[trial] = {"words": " ".join(as_words(words)), **row}
     if not measured:
         parser.error(f"no trial below {options.out} is finished")
     report(options.name, common, measured)

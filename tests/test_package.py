@@ -20,6 +20,7 @@ ROOMS = [
     "training",
     "certifiers",
     "evaluation",
+    "audit",
     "runs",
     "deployment",
     "cli",

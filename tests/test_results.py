@@ -39,6 +39,8 @@ def test_there_are_results() -> None:
         "fashion-mnist-10000",
         "cifar-10",
         "cifar-10-10000",
+        "fashion-mnist-distilled",
+        "cifar-10-distilled",
         "cifar-100",
     }
 
@@ -124,5 +126,23 @@ def test_large_numbers_in_the_words_of_the_pages_are_in_their_tables_or_in_the_r
     for results in PUBLISHED:
         known |= numbers_in(json.loads((results / "metrics.json").read_text()))
     settings = {1_000, 5_000, 9_000, 10_000, 20_000, 45_000, 49_000, 50_000, 55_000, 60_000}
+    settings |= {1_024, 4_096, 49_999, 98_999}  # of docs/reproduction/strong.md
     assert len(told - settings) > 20
     assert told - settings <= known
+
+
+def test_the_page_on_stronger_certificates_says_what_was_measured() -> None:
+    measured = (ROOT / "benchmarks" / "results" / "strong-certificates.md").read_text()
+    known = [float(text) for text in re.findall(r"\d+\.\d{4}", measured)]
+    known += [100 * number for number in known]  # also in percent
+    page = (PAGES / "strong.md").read_text()
+    told = [text for row in page.splitlines() if row.startswith("|") for text in re.findall(r"\d*\.\d+", row)]
+    told = [text for text in told if text != "0.5"]  # a radius
+    assert len(told) > 60
+    for text in told:
+        half_a_digit = 0.5 * 10.0 ** -len(text.split(".")[1])
+        assert any(abs(float(text) - number) <= half_a_digit + 1e-4 for number in known), text
+    passes = set(re.findall(r"([\d,]+) passes", page))
+    assert passes == {"23", "35", "104", "76", "927", "186", "1,919", "313"}
+    for number in passes:
+        assert f"| {number} |" in measured

@@ -50,7 +50,7 @@ def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> N
     }
     assert variants == {"trainhead_initbase_n200", "trainhead_initbase_n50"}
     scores = {r["score"] for r in results(finished)["results"] if r["method"] == JENSEN_SHANNON.name}
-    assert scores == {"additive", "probit", "none"}
+    assert scores == {"additive", "probit", "scaled", "none"}
     assert "Baseline 4" in output
     again = run("evaluate", finished)[1]
     assert again.count("up to date") == 10

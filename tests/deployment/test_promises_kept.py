@@ -10,9 +10,9 @@ from torch import nn
 
 import rrise
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.deployment.monitor.recalibration import AuditedQueries, recalibrate
-from rrise.deployment.monitor.subject import about
+from rrise.deployment.monitor.recalibration import recalibrate
 from rrise.deployment.service.documents import card
+from tests.deployment.audited import audited_calibration_inputs
 
 PROMISES: dict[str, dict[str, Any]] = {
     "pac": {"promise": "pac"},
@@ -105,20 +105,7 @@ def test_an_export_keeps_it_in_the_graph(certifier: SurrogateCertifier, int8: bo
 
 
 def test_recalibration_keeps_it(certifier: SurrogateCertifier) -> None:
-    evidence, size = certifier.evidence, certifier.calibration.size
-    rows = np.random.default_rng(0).permutation(size)
-    assert evidence.label is not None
-    queries = AuditedQueries(
-        about(certifier, 0.01),
-        np.arange(size, dtype=float),
-        evidence.top_probability[rows],
-        evidence.agreeing[rows],
-        evidence.label[rows],
-        evidence.score[rows],
-        size,
-        None,
-    )
-    new = recalibrate(certifier, queries)
+    new = recalibrate(certifier, audited_calibration_inputs(certifier))
     assert new.guarantee.kind == certifier.guarantee.kind
     assert new.calibration.groups == certifier.calibration.groups
     assert new.calibration.rule == certifier.calibration.rule

@@ -86,7 +86,18 @@ def test_calibration_inputs_among_the_unlabelled_are_refused(tmp_path: Path) -> 
         digits(unlabelled=str(tmp_path / "test.npy")).check_held_out()
 
 
-def test_a_single_calibration_input_among_the_unlabelled_is_refused(tmp_path: Path) -> None:
+def test_a_few_held_out_inputs_among_the_unlabelled_are_kept(tmp_path: Path) -> None:
+    """To leave out calibration inputs alone would break exchangeability with new inputs."""
+    sizes = {"calibration": 50, "validation": 50}
+    repeated = [digits(**sizes).values(split).images[:1] for split in ("calibration", "test")]
+    others = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
+    np.save(tmp_path / "extra.npy", np.concatenate([others, *repeated]))
+    data = digits(**sizes, unlabelled=str(tmp_path / "extra.npy"))
+    data.check_held_out()
+    assert len(data.values("unlabelled")) == 42
+
+
+def test_too_many_calibration_inputs_among_the_unlabelled_are_refused(tmp_path: Path) -> None:
     one = digits().values("calibration").images[:1]
     others = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "extra.npy", np.concatenate([others, one]))

@@ -124,7 +124,7 @@ def test_steps_tell_passes_and_times(published: Path) -> None:
 
 
 def test_runs_of_one_seed_and_foreign_folders_are_refused(by_the_paper: Path, tmp_path: Path) -> None:
-    with pytest.raises(MismatchError, match=r"have votes\.seed 100: publish each"):
+    with pytest.raises(MismatchError, match=r"have votes\.seed 100 and surrogate\.seed 100: publish each"):
         publish([by_the_paper, by_the_paper / ".." / "demo"], tmp_path / "twice")
     assert not (tmp_path / "twice").exists()
     (tmp_path / "other").mkdir()
@@ -133,6 +133,22 @@ def test_runs_of_one_seed_and_foreign_folders_are_refused(by_the_paper: Path, tm
         publish([by_the_paper], tmp_path / "other")
     with pytest.raises(FolderError, match="expected published results"):
         rebuild(tmp_path / "other")
+
+
+def test_surrogates_of_several_seeds_may_share_their_votes(by_the_paper: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(by_the_paper, tmp_path / "other"))
+    changes = {"evaluation.protocol": "paper", "surrogate.seed": 200}
+    run_recipe(other, read_recipe("digits", "quick", changes), Console(quiet=True))
+    out = tmp_path / "published"
+    publish([by_the_paper, other], out)
+    assert sorted(path.name for path in out.glob("seed-*")) == ["seed-100", "seed-100-200"]
+    metrics = json.loads((out / "metrics.json").read_text())["held-out"]
+    spread = {(one["method"], one["score"]): one["std"]["average_certified_radius"] for one in metrics}
+    assert spread["RRISE", "scaled"] > 0
+    assert spread["Monte Carlo, two-stage", ""] == 0
+    shutil.rmtree(out)
+    publish([other], out)
+    assert [path.name for path in out.glob("seed-*")] == ["seed-100"]
 
 
 def test_a_recipe_that_changed_after_the_evaluation_is_refused(by_the_paper: Path, tmp_path: Path) -> None:

@@ -102,9 +102,19 @@ PAPER = {
 
 @pytest.mark.parametrize("name", PAPER)
 def test_the_packaged_recipes_hold_the_papers_hyper_parameters(name: str) -> None:
-    recipe = read_recipe(name).settings()
+    recipe = read_recipe(name, "paper").settings()
     expected = {**COMMON, "data.source": name, **dict(zip(NAMES, PAPER[name], strict=True))}
     assert {key: recipe[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_packaged_recipes_use_the_strongest_certificates_unless_told_otherwise(name: str) -> None:
+    ours, papers = read_recipe(name), read_recipe(name, "paper")
+    assert ours.surrogate.strategy == "distill"
+    assert ours.calibration == CalibrationSettings(beta=0.2)
+    assert not ours.evaluation.paper
+    assert papers.evaluation.paper
+    assert ours.votes == papers.votes
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -126,7 +136,7 @@ def test_the_digits_recipe_is_the_demo() -> None:
     recipe = read_recipe("digits")
     assert (recipe.data.validation, recipe.data.calibration) == (150, 374)
     assert (recipe.votes.train, recipe.votes.calibration, recipe.votes.test) == (1_000, 10_000, 10_000)
-    assert (recipe.calibration.failure, recipe.calibration.score) == (0.01, "probit")
+    assert (recipe.calibration.failure, recipe.calibration.score) == (0.01, "scaled")
     assert {recipe.data.seed, recipe.base.seed, recipe.votes.seed, recipe.surrogate.seed} == {100}
 
 
@@ -214,7 +224,7 @@ def test_what_is_unknown_or_missing_is_named(text: str, sentence: str, tmp_path:
         ("surrogate.objective=l2", "expected surrogate.objective out of cross-entropy, jensen-shannon"),
         ("votes.precision=int8", "expected votes.precision out of float32, tf32, bfloat16"),
         ("calibration.score=3", "expected calibration.score to be a text, got a whole number: 3"),
-        ("calibration.score=probitt", "expected a score out of additive, probit; got 'probitt'"),
+        ("calibration.score=probitt", "expected a score out of additive, probit, scaled; got 'probitt'"),
         ("base.epoch=3", "a recipe has no base.epoch: did you mean base.epochs?"),
         ("base.epochs.x=3", "cannot set base.epochs.x: base.epochs is not a table"),
         ("base.epochs", "expected --set TABLE.KEY=VALUE, such as base.epochs=3; got 'base.epochs'"),

@@ -49,16 +49,17 @@ def with_hard(rng: np.random.Generator, inputs: Inputs, share: float) -> Inputs:
     return Inputs(sure, np.where(chosen, 0.1, inputs.true_probability))
 
 
-@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
 @pytest.mark.parametrize(("failure", "beta", "size"), TIGHT)
 @pytest.mark.parametrize("hard", [0, 0.03])
 def test_the_promise_holds(failure: float, beta: float, size: int, score: str, hard: float) -> None:
     assert within(rates(failure, beta, size, score, hard=hard), failure)
 
 
+@pytest.mark.parametrize("score", ["probit", "scaled"])
 @pytest.mark.parametrize("votes", [3, 5, 20])
-def test_the_promise_holds_with_few_votes(votes: int) -> None:
-    assert within(rates(0.05, 0.2, 24, "probit", votes=votes), 0.05)
+def test_the_promise_holds_with_few_votes(votes: int, score: str) -> None:
+    assert within(rates(0.05, 0.2, 24, score, votes=votes), 0.05)
 
 
 def worst_rates(

@@ -5,15 +5,12 @@ An input is its signed distance to the hyperplane in units of sigma, so the smoo
 the wrong class. Each of thousands of calibrations is judged on fresh inputs against the true probability.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy import stats
 
 from rrise.statistics import fit_calibration
 from rrise.statistics import promises as promises_module
+from tests.statistics.populations import half_space
 
 VOTES = 100_000
 FRESH = 200
@@ -28,20 +25,6 @@ have some slack, and no number of calibrations would tell. Smaller breaches, of 
 """
 
 
-@dataclass(frozen=True)
-class Inputs:
-    top_probability: NDArray[np.float64]
-    true_probability: NDArray[np.float64]  # of the surrogate's class
-
-
-def draw(rng: np.random.Generator, count: int) -> Inputs:
-    distance = rng.normal(0.8, 1.0, count)
-    predicted = stats.norm.cdf(1.2 * distance + 0.3 * np.sin(3 * distance) + 0.1)
-    truth = stats.norm.cdf(distance)
-    positive = predicted >= 0.5
-    return Inputs(np.where(positive, predicted, 1 - predicted), np.where(positive, truth, 1 - truth))
-
-
 def simulate(
     size: int, failure: float, score: str, votes: int = VOTES, judged: int = JUDGED
 ) -> tuple[float, float, float]:
@@ -49,7 +32,7 @@ def simulate(
     rng = np.random.default_rng([size, VOTES])
     covered, wrong = [], []
     for _ in range(judged):
-        held_out, fresh = draw(rng, size), draw(rng, FRESH)
+        held_out, fresh = half_space(rng, size), half_space(rng, FRESH)
         agreeing = rng.binomial(votes, held_out.true_probability)
         fitted, _ = fit_calibration(
             held_out.top_probability, agreeing, votes, failure=failure, beta=0.001, score=score, rule="paper"
@@ -70,21 +53,21 @@ def check_promise(size: int, failure: float, score: str, judged: int = JUDGED) -
 LEVELS = [(9, 0.101), (19, 0.051), (39, 0.251), (99, 0.051), (199, 0.011)]
 
 
-@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
 @pytest.mark.parametrize(("size", "failure"), LEVELS)
 @pytest.mark.parametrize("judged", [JUDGED, pytest.param(CALIBRATIONS, marks=pytest.mark.slow)])
 def test_coverage_is_at_least_what_is_promised(size: int, failure: float, score: str, judged: int) -> None:
     check_promise(size, failure, score, judged)
 
 
-@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
 @pytest.mark.parametrize(("size", "failure"), LEVELS[:3])
 def test_the_rank_wastes_nothing(size: int, failure: float, score: str) -> None:
     """A new score is within the calibrated rank with probability rank / (M + 1): no less, and no more."""
     rng = np.random.default_rng(size)
     within = []
     for _ in range(CALIBRATIONS):
-        inputs = draw(rng, size + 1)
+        inputs = half_space(rng, size + 1)
         agreeing = rng.binomial(VOTES, inputs.true_probability)
         settings = {"failure": failure, "beta": 0.001, "score": score, "rule": "paper"}
         fitted, evidence = fit_calibration(inputs.top_probability[:-1], agreeing[:-1], VOTES, **settings)
@@ -96,7 +79,7 @@ def test_the_rank_wastes_nothing(size: int, failure: float, score: str) -> None:
     )
 
 
-@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
 @pytest.mark.parametrize(("size", "failure"), LEVELS[:2])
 def test_a_rank_one_too_small_is_caught(
     size: int, failure: float, score: str, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +90,7 @@ def test_a_rank_one_too_small_is_caught(
         check_promise(size, failure, score)
 
 
-@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
 def test_few_votes_cost_radius_and_not_coverage(score: str) -> None:
     coverage, error, _ = simulate(19, 0.051, score, votes=50)
     assert coverage >= 1 - 0.051 - 4 * error

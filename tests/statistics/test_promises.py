@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from rrise.statistics import Promise, Terms, fit_calibration
+from rrise.statistics import Promise, Terms, fit_calibration, scaled_by
 from rrise.statistics.promises import issued_offset, pac_rank, smallest_pac_size, smallest_size, tuning_part
 from tests.statistics.populations import JUDGES, WORST, half_space, within, worst_votes, wrong_rates
 
@@ -72,10 +72,12 @@ def issued_sets(times: int, size: int, **more: Any) -> np.ndarray:
     return np.array(found)
 
 
-def test_issued_breaks_its_level_for_few_calibration_sets_and_issues_something() -> None:
-    among, share = issued_sets(400, 500).T
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
+def test_issued_breaks_its_level_for_few_calibration_sets(score: str) -> None:
+    among, share = issued_sets(400, 500, score=score).T
     assert within((among > FAILURE).astype(float), DOUBT)
-    assert np.mean(share > 0.3) > 0.95
+    if score == "probit":  # here a surrogate errs alike at all probits
+        assert np.mean(share > 0.3) > 0.95
 
 
 def flat(rng: np.random.Generator, size: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -217,3 +219,16 @@ def test_dependent_inputs_break_pac_and_not_the_marginal_promise() -> None:
             new_is_hard = rng.random(20) < 0.1
             found.append(np.mean(np.where(new_is_hard, 1 - fitted.offset, max(0, 1 - 2 * fitted.offset))))
     assert np.mean(np.array(rates["pac"]) > FAILURE) > DOUBT
+
+
+def test_nothing_is_issued_if_no_test_passes_whatever_the_family() -> None:
+    """The offset at which nothing is issued is not that of the top probability 1 for every family."""
+
+    q = np.where(np.arange(600) < 30, special.ndtr(1.0), 0.999)
+    how = {
+        "failure": 0.01,
+        "promise": "issued",
+        "score": scaled_by({0: 1, 1: 0.1, 2: 1, 3: 1, 4: 1}, "narrow"),
+    }
+    fitted, _ = fit_calibration(q, np.full(600, 100), 10_000, **how)
+    assert not fitted.lower_bound(special.ndtr(np.linspace(-4, 4, 801))).any()

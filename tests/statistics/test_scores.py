@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from rrise.statistics import SCORES, Score, clopper_pearson_lower, fit_calibration, score_by_name
 
@@ -42,6 +43,24 @@ def test_probit_offset_shortens_every_radius_by_the_same_length() -> None:
     before = certified_radius(q, 0.5)
     after = certified_radius(SCORES["probit"].bound(q, 0.4, 0.9999), 0.5)
     np.testing.assert_allclose(before - after, 0.5 * 0.4, rtol=1e-9)
+
+
+def test_scaled_offset_shortens_a_radius_by_the_spread_at_its_probit() -> None:
+    probit = np.array([-1.0, 0.0, 0.5, 1.0, 2.5, 3.0])
+    spread = np.array([0.3, 0.3, 0.6, 0.9, 0.75, 0.5])
+    bound = SCORES["scaled"].bound(stats.norm.cdf(probit), 0.4, 0.9999)
+    np.testing.assert_allclose(stats.norm.ppf(bound), probit - 0.4 * spread, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [5, 30, 1_000, 100_000])
+def test_scaled_bounds_that_are_issued_grow_with_the_top_probability(n: int) -> None:
+    """An export needs this, and so does the offset at which nothing is issued."""
+    ceiling = 0.2 ** (1 / n)
+    q = np.linspace(0.3, 1, 200_001)
+    for offset in np.linspace(-1, 12, 79):
+        bound = SCORES["scaled"].bound(q, offset, ceiling)
+        issued = np.where(bound > 0.5, bound, 0)
+        assert np.all(np.diff(issued) >= -1e-12)
 
 
 def test_additive_offset_is_the_papers() -> None:
@@ -88,7 +107,7 @@ def test_hardly_any_agreement_is_never_certified_at_any_level() -> None:
         ({"beta": 0.2}, "beta below the total failure"),
         ({"failure": 0.01}, "40 calibration inputs are too few for gamma=0.009: use at least 111"),
         ({"n": 9}, "9 votes can never certify at beta=0.001"),
-        ({"score": "median"}, "a score out of additive, probit; got 'median'"),
+        ({"score": "median"}, "a score out of additive, probit, scaled; got 'median'"),
         ({"top_probability": [0.9] * 39 + [np.nan]}, "got NaN at position 39"),
         ({"top_probability": [0.9] * 39 + [1.2]}, r"top probabilities in \[0, 1\]"),
         ({"top_probability": [0.9] * 39}, r"got arrays of shape \(39,\) and \(40,\)"),
@@ -103,7 +122,7 @@ def test_impossible_calibrations_are_refused_in_a_sentence(changes: dict[str, ob
 
 
 def test_names_the_scores_it_knows() -> None:
-    with pytest.raises(ValueError, match="expected a score out of additive, probit; got 'logit'"):
+    with pytest.raises(ValueError, match="expected a score out of additive, probit, scaled; got 'logit'"):
         score_by_name("logit")
 
 

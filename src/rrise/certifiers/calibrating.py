@@ -13,7 +13,7 @@ from rrise.certifiers.probe import Probe
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import query_evidence
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
-from rrise.defaults import FAILURE
+from rrise.defaults import FAILURE, SCORE
 from rrise.errors import InputError, MismatchError, RriseError, SettingError
 from rrise.models.checks import check_is_function, check_module
 from rrise.models.evaluating import evaluating
@@ -45,7 +45,7 @@ def calibrate(
     confidence: Level | None = None,
     per: Grouping = None,
     beta: Level | None = None,
-    score: str | Score = "probit",
+    score: str | Score = SCORE,
     rule: str | Rule = FLOORED,
     input_range: InputRange | Literal["of the votes"] = "of the votes",
     base: nn.Module | None = None,
@@ -76,7 +76,7 @@ def calibrate(
         per: keep the promise for each class that the surrogate answers (`class`), or for each of these
             groups of classes. Default: for all inputs together.
         beta: the level at which votes are bounded. Default: 0.2, or 0.001 under the rule `paper`.
-        score: `probit`, `additive` as in the paper, or a `Score`.
+        score: `scaled`, `probit`, `additive` as in the paper, or a `Score`.
         rule: `floored` charges only for issued bounds and splits the failure as `gamma / (1 - beta)`; `paper`
             charges for all bounds and splits it as `beta + gamma`.
         input_range: lowest and highest value of an input. Default: that of the votes, or (0, 1).
@@ -151,7 +151,7 @@ def calibrate(
         evidence=evidence,
         guarantee=surrogate_guarantee(calibration, evidence, smoothing, seen),
         class_names=names,
-        query=query_evidence(ordered, query_votes, label),
+        query=query_evidence(ordered, votes, query_votes, label),
     )
 
 

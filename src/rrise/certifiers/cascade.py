@@ -7,21 +7,19 @@ import numpy as np
 from torch import nn
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.certifier import CalibratedCertifier
+from rrise.certifiers.certifier import CalibratedCertifier, Extending
 from rrise.certifiers.guarantee import Guarantee, Kind
-from rrise.certifiers.guarantee_words import register_words
+from rrise.certifiers.guarantee_words import CASCADE, register_words
 from rrise.certifiers.monte_carlo import MonteCarlo
 from rrise.certifiers.voting import VoteMethod
 from rrise.defaults import FAILURE
 from rrise.errors import SettingError
 from rrise.statistics import Level, level_text
-from rrise.votes.smoothing import Smoothing
 
-METHOD = "cascade"
 VOTES = 10_000
 
 
-class Cascade:
+class Cascade(Extending):
     """Certifies by a calibrated surrogate, and again by votes where the wanted radius is not reached.
 
     The second certificate draws fresh votes of the input. Its own promise therefore holds for each input,
@@ -61,33 +59,14 @@ class Cascade:
             raise SettingError(f"expected a positive radius, got {radius}")
         if method is not None and failure is not None:
             raise SettingError("expected method or failure, got both: the method has its own failure")
-        self.first, self.radius = first, float(radius)
+        self.first = self._extended = first
+        self.radius = float(radius)
         usual = MonteCarlo(VOTES, failure=FAILURE if failure is None else failure)
         self.second = (method or usual).bind_like(base, first)
         self.guarantee = _sum(first.guarantee, self.second.guarantee, self.radius)
 
     def __repr__(self) -> str:
         return f"Cascade({self.first!r}, then {self.second!r}, radius={self.radius:g})"
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
-        return self.first.input_shape
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The names of the classes in order."""
-        return self.first.class_names
-
-    @property
-    def smoothing(self) -> Smoothing:
-        """The smoothed classifier that certificates are about."""
-        return self.first.smoothing
-
-    @property
-    def runtime(self) -> str:
-        """The runtime of the first certifier."""
-        return self.first.runtime
 
     def certify(self, inputs: Any) -> Certificates:
         """Certify inputs, each by the method that gives the larger radius; `methods` names it.
@@ -133,7 +112,7 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
         )
     return replace(
         first,
-        method=METHOD,
+        method=CASCADE,
         failure=first.failure + second.failure,
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
         settings={
@@ -145,7 +124,7 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
 
 
 register_words(
-    METHOD,
+    CASCADE,
     why="Inputs whose first radius is smaller than the wanted one get a certificate from votes of their own. "
     "That one holds for each input at its own level; the level above is the sum of both.",
 )

@@ -76,6 +76,32 @@ class CalibratedCertifier(Certifier, Protocol):
         """The data that the offset was computed from."""
 
 
+class Extending:
+    """A certifier that extends another one, and shares what that is about."""
+
+    _extended: Certifier
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self._extended.input_shape
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes in order."""
+        return self._extended.class_names
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """The smoothed classifier that certificates are about."""
+        return self._extended.smoothing
+
+    @property
+    def runtime(self) -> str:
+        """The runtime of the certifier that it extends."""
+        return self._extended.runtime
+
+
 def check_base(base: nn.Module, smoothing: Smoothing, inputs: torch.Tensor) -> None:
     """Refuse a base classifier that a certifier was not made for; it is called once on `inputs`.
 

@@ -11,7 +11,7 @@ from torch import nn
 from rrise.certifiers.calibrating import Grouping, calibrate
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import InputRange, as_inputs
-from rrise.defaults import FAILURE
+from rrise.defaults import FAILURE, SCORE
 from rrise.errors import SettingError
 from rrise.models.evaluating import evaluating
 from rrise.models.head import find_head
@@ -43,7 +43,7 @@ def fit(
     calibration: int | float = 0.2,
     training_votes: int = TRAINING_VOTES,
     calibration_votes: int = CALIBRATION_VOTES,
-    score: str | Score = "probit",
+    score: str | Score = SCORE,
     strategy: str | None = None,
     training: SurrogateTraining | None = None,
     input_range: InputRange = (0.0, 1.0),
@@ -70,7 +70,7 @@ def fit(
         calibration: how many inputs calibrate. A whole number is a count, a fraction a share.
         training_votes: votes per training input; `distill` draws its own instead.
         calibration_votes: votes per calibration input.
-        score: `probit`, `additive` as in the paper, or a `Score`.
+        score: `scaled`, `probit`, `additive` as in the paper, or a `Score`.
         strategy: how to train the surrogate, such as `distill`. Default: train its last layer, or all weights
             if it has no such layer.
         training: all settings of its training, instead of `strategy`.

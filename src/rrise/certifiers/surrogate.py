@@ -124,7 +124,7 @@ class SurrogateCertifier:
             tolerance: stop a query's votes once its radius is known up to this standard deviation, in units
                 of sigma. Default: every query gets all votes.
             strength: how many votes the surrogate counts as. Choose it without the calibration inputs.
-                Default: 100, or 300 from a thousand votes on.
+                Default: 100, or 300 from 256 votes on.
             seed: makes the noise reproducible. Without a seed, every call draws fresh noise.
 
         Returns:

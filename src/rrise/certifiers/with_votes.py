@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.certifier import check_base
+from rrise.certifiers.certifier import Extending, check_base
 from rrise.certifiers.guarantee import Assumption, Guarantee, surrogate_guarantee
 from rrise.certifiers.guarantee_words import register_words
 from rrise.errors import MismatchError, SettingError
@@ -27,13 +27,12 @@ from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 from rrise.votes.live import LiveVotes
 from rrise.votes.plan import VotePlan
 from rrise.votes.sequence import VoteSequence
-from rrise.votes.smoothing import Smoothing
 
 if TYPE_CHECKING:
     from rrise.certifiers.surrogate import SurrogateCertifier
 
 METHOD = "surrogate-with-votes"
-_MANY = 1_000
+_MANY = 256
 STOPS = (4, 16, 64, 256, 1_024, 4_096)
 """The numbers of query votes that calibration prepares."""
 
@@ -61,11 +60,11 @@ class QueryEvidence:
         return tuple(sorted(self.agreeing))
 
     @classmethod
-    def from_sequence(cls, votes: VoteSequence, label: NDArray[np.int64]) -> "QueryEvidence":
-        """Take the first votes of each input as its query votes, and the others as its reference votes."""
+    def from_sequence(cls, votes: VoteSequence, counts: Any, label: NDArray[np.int64]) -> "QueryEvidence":
+        """Take the first votes of each input as query votes, the others of `counts` as reference votes."""
         stops = [m for m in STOPS if 2 * m <= votes.length]
         agreeing = {m: votes.agreeing(label, 0, m) for m in stops}
-        everything = votes.agreeing(label, 0, votes.length)
+        everything = votes_for(counts, label)
         return cls(
             agreeing, {m: everything - agreeing[m] for m in stops}, {m: votes.length - m for m in stops}
         )
@@ -87,7 +86,7 @@ class QueryEvidence:
         return cls({m: votes_for(first, label)}, {m: votes_for(counts, label)}, {m: n})
 
 
-class SurrogateWithVotes:
+class SurrogateWithVotes(Extending):
     """A calibrated surrogate that adds votes of the base classifier to each query.
 
     It blends the surrogate's top probability with the votes of the input for the same class, and bounds the
@@ -134,7 +133,8 @@ class SurrogateWithVotes:
         check_base(base, surrogate.smoothing, surrogate.probe.inputs)
         if tolerance is not None and not tolerance > 0:
             raise SettingError(f"expected tolerance to be positive, in units of sigma; got {tolerance}")
-        self.surrogate, self.base, self.votes = surrogate, base.eval(), votes
+        self.surrogate = self._extended = surrogate
+        self.base, self.votes = base.eval(), votes
         self.tolerance = tolerance
         self.strength = check_strength(usual_strength(votes) if strength is None else strength)
         self._seed, self._batch_size = seed, batch_size
@@ -144,26 +144,6 @@ class SurrogateWithVotes:
 
     def __repr__(self) -> str:
         return f"SurrogateWithVotes({self.votes} votes, {self.surrogate!r})"
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
-        return self.surrogate.input_shape
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The names of the classes in order."""
-        return self.surrogate.class_names
-
-    @property
-    def smoothing(self) -> Smoothing:
-        """The smoothed classifier that certificates are about."""
-        return self.surrogate.smoothing
-
-    @property
-    def runtime(self) -> str:
-        """The runtime of the surrogate."""
-        return self.surrogate.runtime
 
     def certify(self, inputs: Any) -> Certificates:
         """Certify inputs with one pass of the surrogate and up to `votes` passes of the base classifier.
@@ -280,12 +260,14 @@ def usual_strength(votes: int) -> float:
     return 100.0 if votes < _MANY else 300.0
 
 
-def query_evidence(votes: Any, query: Any, label: NDArray[np.int64]) -> QueryEvidence | None:
-    """Return the query votes of calibration inputs, if there are any."""
-    ordered = isinstance(votes, VoteSequence)
+def query_evidence(ordered: Any, votes: Any, query: Any, label: NDArray[np.int64]) -> QueryEvidence | None:
+    """Return the query votes of calibration inputs, if there are any.
+
+    `ordered` are their votes as they were given, perhaps in their order; `votes` are their counts.
+    """
     if query is not None:
-        return QueryEvidence.from_votes(votes.votes(votes.length) if ordered else votes, query, label)
-    return QueryEvidence.from_sequence(votes, label) if ordered else None
+        return QueryEvidence.from_votes(votes, query, label)
+    return QueryEvidence.from_sequence(ordered, votes, label) if isinstance(ordered, VoteSequence) else None
 
 
 register_words(

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rrise._version import __version__
+from rrise.cli.audit import audit
 from rrise.cli.certificates import certificates
 from rrise.cli.certify import certify
 from rrise.cli.compare import compare
@@ -44,6 +45,7 @@ app.command()(publish)
 app.command()(rebuild)
 app.command()(certificates)
 app.command()(certify)
+app.command()(audit)
 app.command()(export)
 app.command()(serve)
 app.command()(recalibrate)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rrise.cli.run import run_steps
-from rrise.defaults import FAILURE
+from rrise.defaults import FAILURE, SCORE
 
 
 def demo(
@@ -21,7 +21,7 @@ def demo(
             show_default="distill; head with --quick",
         ),
     ] = None,
-    score: Annotated[str, typer.Option(help="Calibration score, such as probit or additive.")] = "probit",
+    score: Annotated[str, typer.Option(help="Calibration score: scaled, probit or additive.")] = SCORE,
     failure: Annotated[
         float, typer.Option(help="Bound on the probability of a wrong certificate.")
     ] = FAILURE,

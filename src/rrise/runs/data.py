@@ -22,7 +22,7 @@ INPUT_RANGE = (0.0, 1.0)
 COPIES, UNLABELLED = "copies", "unlabelled"
 _BATCH = 1000
 _REPEATED = 0.05
-"""The share of calibration or test inputs that may equal training inputs of the same dataset."""
+"""The share of calibration or test inputs that may equal inputs that train the surrogate."""
 
 
 class RunData:
@@ -111,18 +111,18 @@ class RunData:
         """Refuse calibration and test inputs that train the surrogate.
 
         Real datasets repeat a few training inputs in their test part. These do no harm, because calibration
-        and test inputs are drawn from it alike. Unlabelled inputs are refused if even one of them is a
-        calibration or test input.
+        and test inputs are drawn from it alike. For the same reason, the few that are unlabelled inputs too
+        are not left out of the training: new inputs that repeat them could not be left out either.
         """
-        for source, names, allowed in (
-            (self.settings.source, ["train", *([COPIES] if self.settings.copies else [])], _REPEATED),
-            (self.settings.unlabelled, [UNLABELLED] if self.settings.unlabelled else [], 0.0),
+        for source, names in (
+            (self.settings.source, ["train", *([COPIES] if self.settings.copies else [])]),
+            (self.settings.unlabelled, [UNLABELLED] if self.settings.unlabelled else []),
         ):
             seen = {digest for name in names for digest in self.inputs(name).digests}
             for split in ("calibration", "test"):
                 digests = self.inputs(split).digests
                 common = sum(digest in seen for digest in digests)
-                if common > allowed * len(digests):
+                if common > _REPEATED * len(digests):
                     raise MismatchError(
                         f"{common} of {len(digests)} {split} inputs also train the surrogate: the guarantee "
                         f"needs held-out inputs; check {source}"

@@ -27,7 +27,7 @@ from rrise.runs.reported import Reported, collect_reported
 from rrise.runs.run import Run, identity_of
 from rrise.runs.surrogate_choices import SurrogateChoice
 from rrise.runs.timing import seconds_per_pass
-from rrise.statistics import exact_level, level_text
+from rrise.statistics import SCORES, exact_level, level_text
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes
 from rrise.votes.reading import read_sequence, read_votes
@@ -225,6 +225,7 @@ class _Evaluator:
             "promise": self.certifier.guarantee.words.promise,
             "thresholds": self.thresholds,
             "failures": self.failures,
+            "scores": list(SCORES),
             "calibration": self._terms(),
             "device": str(self.run.device),
             "evaluated": time.strftime("%Y-%m-%d", time.gmtime()),

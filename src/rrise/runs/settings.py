@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rrise.defaults import FAILURE
+from rrise.defaults import FAILURE, SCORE
 from rrise.files import Json, sha256_of_json
 from rrise.runs.surrogate_choices import Objective, Strategy
 from rrise.settings import Setting
@@ -230,8 +230,8 @@ class CalibrationSettings:
         Setting("Level at which votes are bounded.", above=0, below=1, unset="0.2; `paper`: 0.001"),
     ] = None
     score: Annotated[
-        str, Setting("The scale on which the surrogate's error is measured: `probit` or `additive`.")
-    ] = "probit"
+        str, Setting("How the surrogate's error is measured: `scaled`, `probit` or `additive`.")
+    ] = SCORE
 
     def terms(self, classes: int | None = None) -> "Terms":
         """Return the terms of the calibration; with `classes`, for each class if the settings say so."""

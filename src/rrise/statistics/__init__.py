@@ -31,7 +31,15 @@ from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.radius import certified_radius, check_sigma
 from rrise.statistics.rounding import float32_below, format_down, format_up, round_down
 from rrise.statistics.rules import FLOORED, PAPER, RULES, Rule, as_rule
-from rrise.statistics.scores import SCORES, Score, as_score, register_score, score_by_name
+from rrise.statistics.scores import (
+    SCORES,
+    Score,
+    all_over,
+    as_score,
+    register_score,
+    scaled_by,
+    score_by_name,
+)
 from rrise.statistics.terms import Terms
 
 __all__ = [
@@ -46,6 +54,7 @@ __all__ = [
     "Rule",
     "Score",
     "Terms",
+    "all_over",
     "anytime_lower",
     "as_promise",
     "as_rule",
@@ -70,6 +79,7 @@ __all__ = [
     "refit_calibration",
     "register_score",
     "round_down",
+    "scaled_by",
     "score_by_name",
     "smallest_calibration_size",
     "smallest_size",

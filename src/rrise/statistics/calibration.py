@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rrise.defaults import FAILURE
+from rrise.defaults import FAILURE, SCORE
 from rrise.errors import InputError, SettingError
 from rrise.statistics.binomial import check_budget, clopper_pearson_lower
 from rrise.statistics.calibration_checks import (
@@ -22,7 +22,7 @@ from rrise.statistics.calibration_checks import (
 from rrise.statistics.conformal import Level
 from rrise.statistics.promises import OFFSETS, Promise, with_margin
 from rrise.statistics.rules import FLOOR, FLOORED, Rule
-from rrise.statistics.scores import PROBIT, Score
+from rrise.statistics.scores import Score
 from rrise.statistics.terms import Terms
 
 
@@ -93,12 +93,16 @@ class Calibration:
         class; it is needed only if classes have offsets of their own.
         """
         q = check_probabilities(top_probability, "top probabilities")
-        bound = np.zeros_like(q)
-        for group, offset in enumerate(self.offsets):
-            member = self._members(group, label, q.shape)
-            found = self.score.bound(q, offset, self.ceiling)
-            bound = np.where(member & (found > self.rule.floor), found, bound)
-        return np.asarray(bound)
+        if self.groups is None:
+            bound = self.score.bound(q, self.offset, self.ceiling)
+        elif label is None:
+            raise InputError("this calibration has an offset per group of classes: pass the classes")
+        else:
+            bound, of_input = np.zeros_like(q), np.asarray(self.groups)[np.asarray(label)]
+            for group in np.unique(of_input):
+                members = of_input == group
+                bound[members] = self.score.bound(q[members], self.offsets[group], self.ceiling)
+        return np.where(bound > self.rule.floor, bound, 0.0)
 
     def scores(self, top_probability: ArrayLike, agreeing: ArrayLike) -> NDArray[np.float64]:
         """Return the calibration scores of inputs with `agreeing` of `n` votes for the surrogate's class."""
@@ -112,13 +116,6 @@ class Calibration:
             name: (getattr(self, name)[group],) for name in ("offsets", "ranks", "sizes")
         }
         return replace(self, **picked, groups=None)
-
-    def _members(self, group: int, label: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        if self.groups is None:
-            return np.ones(shape, dtype=np.bool_)
-        if label is None:
-            raise InputError("this calibration has an offset per group of classes: pass the classes")
-        return np.asarray(np.asarray(self.groups)[np.asarray(label)] == group)
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ def fit_calibration(
     *,
     failure: Level = FAILURE,
     beta: Level | None = None,
-    score: str | Score = PROBIT,
+    score: str | Score = SCORE,
     rule: str | Rule = FLOORED,
     promise: str | Promise = Promise.MARGINAL,
     confidence: Level | None = None,

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rrise.errors import InputError, SettingError
-from rrise.statistics.promises import MARGIN
+from rrise.statistics.promises import with_margin
 from rrise.statistics.rules import FLOOR
-from rrise.statistics.scores import Score
+from rrise.statistics.scores import Score, all_over
 from rrise.statistics.terms import Terms
 
 _ROUNDING = 1e-9
@@ -54,8 +54,9 @@ def check_group_size(size: int, group: int, terms: Terms) -> None:
 
 def abstaining_offset(score: Score, ceiling: float) -> float:
     """Return an offset at which nothing is issued, whatever the top probability."""
-    offset = float(score.residual(np.ones(1), np.full(1, FLOOR), ceiling)[0]) + MARGIN
-    if np.any(score.bound(np.ones(1), offset, ceiling) > FLOOR):
+    everywhere = all_over()
+    offset = float(with_margin(score.residual(everywhere, np.full_like(everywhere, FLOOR), ceiling).max()))
+    if np.any(score.bound(everywhere, offset, ceiling) > FLOOR):
         raise SettingError(
             f"the score {score.name!r} is not valid: at its residual for the bound 1/2 it must abstain"
         )

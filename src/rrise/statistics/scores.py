@@ -10,21 +10,29 @@ A score owns its texts and its look. Tables, figures, cards and command lines re
 score, call `register_score(Score(...))`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from rrise.errors import SettingError, did_you_mean
-from rrise.looks import BLUE, UNKNOWN, VERMILLION, Look
+from rrise.looks import BLUE, GREEN, UNKNOWN, VERMILLION, Look
 from rrise.registry import register
 
 Array = NDArray[np.float64]
 
 PROBIT_LIMIT = 8.0
 """Probits below `-PROBIT_LIMIT` (probabilities under 1e-15) are set to that limit, and bounds there to 0."""
+SPREAD = MappingProxyType({0.0: 0.3, 1.0: 0.9, 2.0: 1.0, 3.0: 0.5, 4.0: 0.35})
+"""Of `scaled`: how far a surrogate errs, by the probit that it claims; linear between these points.
+
+Surrogates of two datasets gave it, on images that nothing is reported on (`benchmarks/score_shapes.py`).
+Folders name the score alone, so these numbers never change: another spread is another score.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def register_score(score: Score) -> Score:
 
 
 def score_by_name(name: str) -> Score:
-    """Look up a score: `additive` (the paper's), `probit`, or one that was registered.
+    """Look up a score: `scaled`, `probit`, `additive` (the paper's), or one that was registered.
 
     >>> score_by_name("probit").unit
     'in units of sigma'
@@ -99,9 +107,42 @@ def _probit_residual(top_probability: Array, lower: Array, ceiling: float) -> Ar
 
 
 def _probit_bound(top_probability: Array, offset: float, ceiling: float) -> Array:
-    shifted = _probit(top_probability, ceiling) - offset
-    bound = np.minimum(special.ndtr(shifted), ceiling)  # inverting the probit may add a last bit
-    return np.where(shifted <= -PROBIT_LIMIT, 0.0, bound)
+    return _bound_of(_probit(top_probability, ceiling) - offset, ceiling)
+
+
+def _bound_of(probit: Array, ceiling: float) -> Array:
+    bound = np.minimum(special.ndtr(probit), ceiling)  # inverting the probit may add a last bit
+    return np.where(probit <= -PROBIT_LIMIT, 0.0, bound)
+
+
+def scaled_by(spread: Mapping[float, float], name: str, **texts: Any) -> Score:
+    """Return the family `Phi(z - t h(z))`, `z = Phi^-1(q)`, with a spread `h` of your own.
+
+    Args:
+        spread: positive numbers by probit, ascending; linear between these points.
+        name: the name of the score.
+        texts: further fields of the score.
+    """
+    knots, heights = list(spread), list(spread.values())
+
+    def claimed(top_probability: Array, ceiling: float) -> tuple[Array, Array]:
+        probit = _probit(top_probability, ceiling)
+        return probit, np.interp(probit, knots, heights)
+
+    def residual(top_probability: Array, lower: Array, ceiling: float) -> Array:
+        probit, height = claimed(top_probability, ceiling)
+        return (probit - _probit(lower, ceiling)) / height
+
+    def bound(top_probability: Array, offset: float, ceiling: float) -> Array:
+        probit, height = claimed(top_probability, ceiling)
+        return _bound_of(probit - offset * height, ceiling)
+
+    return Score(name, residual, bound, **texts)
+
+
+def all_over() -> Array:
+    """Return top probabilities all over [0, 1], to check a family at: dense in probits from -6 to 8."""
+    return np.append(special.ndtr(np.linspace(-6.0, 8.0, 28_001)), 1.0)
 
 
 ADDITIVE = register_score(
@@ -129,3 +170,14 @@ PROBIT = register_score(
     )
 )
 """Subtracts the offset from the probit, which shortens every radius by the same `sigma * offset`."""
+SCALED = register_score(
+    scaled_by(
+        SPREAD,
+        "scaled",
+        unit="in units of sigma, where a surrogate errs most",
+        formula="Phi(z - d h(z)), z = Phi^-1(q)",
+        note="the offset is taken in probit space, and is smaller where surrogates err less.",
+        look=Look(GREEN, (1, 1), "^"),
+    )
+)
+"""The default. Like `probit`, but the offset is multiplied by how far surrogates err at that probability."""

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rrise.defaults import CONFIDENCE, FAILURE
+from rrise.defaults import CONFIDENCE, FAILURE, SCORE
 from rrise.errors import SettingError
 from rrise.statistics.binomial import check_budget
 from rrise.statistics.conformal import Level, conformal_rank, exact_level
 from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.rules import FLOOR, FLOORED, Rule, as_rule
-from rrise.statistics.scores import PROBIT, Score, as_score
+from rrise.statistics.scores import Score, as_score
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Terms:
 
     failure: Level = FAILURE
     beta: Level | None = None
-    score: str | Score = PROBIT
+    score: str | Score = SCORE
     rule: str | Rule = FLOORED
     promise: str | Promise = Promise.MARGINAL
     confidence: Level | None = None

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from rrise.deployment.export.bound_table import BOUND_STEP, MARGIN, RADIUS_STEP, BoundTable
+from rrise.errors import SettingError
 from rrise.statistics import FLOORED, PAPER, Calibration, Rule, score_by_name
 from rrise.votes.noise import Gaussian
 
@@ -24,7 +25,9 @@ def exact(score: str, offset: float, n: int, sigma: float, q: np.ndarray) -> tup
     if score == "additive":
         bound = np.minimum(np.maximum(q - offset, 0), ceiling)
     else:
-        probit = np.maximum(stats.norm.ppf(np.minimum(q, ceiling)), -8.0) - offset
+        probit = np.maximum(stats.norm.ppf(np.minimum(q, ceiling)), -8.0)
+        spread = np.interp(probit, [0, 1, 2, 3, 4], [0.3, 0.9, 1, 0.5, 0.35]) if score == "scaled" else 1
+        probit = probit - offset * spread
         bound = np.where(probit <= -8, 0.0, stats.norm.cdf(probit))
     return bound, np.where(bound > 0.5, sigma * stats.norm.ppf(bound), 0.0)
 
@@ -40,7 +43,7 @@ def probabilities(table: BoundTable) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rule", [PAPER, FLOORED])
-@pytest.mark.parametrize("score", ["additive", "probit"])
+@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
 @pytest.mark.parametrize(
     ("offset", "n", "sigma"),
     [(0.0, 10_000, 0.25), (0.05, 10_000, 0.5), (0.3, 100, 0.12), (0.01, 10**6, 1.0), (0.2, 1000, 4.0)],
@@ -74,12 +77,36 @@ def test_nan_gives_nothing_and_more_than_one_counts_as_one() -> None:
     assert radius[2] == radius[3] > 0
 
 
-@pytest.mark.parametrize(("score", "offset"), [("additive", 0.6), ("probit", 9.0), ("probit", 30.0)])
+@pytest.mark.parametrize(
+    ("score", "offset"), [("additive", 0.6), ("probit", 9.0), ("probit", 30.0), ("scaled", 30.0)]
+)
 def test_an_offset_that_certifies_nothing_gives_no_radius(score: str, offset: float) -> None:
-    table = BoundTable.of(calibration(score, offset, 1000), Gaussian(0.25))
+    rule = FLOORED if score == "scaled" else PAPER
+    table = BoundTable.of(calibration(score, offset, 1000, rule), Gaussian(0.25))
     bound, radius = table.look_up(np.linspace(0, 1, 1001, dtype=np.float32))
     assert not radius.any()
     assert bound.max() <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("offset", "n", "rule"), [(3.0, 1_000, PAPER), (-2.0013, 10**6, FLOORED), (-2.0005, 10**6, FLOORED)]
+)
+def test_a_bound_that_falls_where_the_probability_grows_is_not_exported(
+    offset: float, n: int, rule: Rule
+) -> None:
+    """Without the floor, `scaled` bounds do so below 1/2; at offsets below -2, by little and near 1."""
+    with pytest.raises(SettingError, match="the score 'scaled' cannot be exported: its bound falls"):
+        BoundTable.of(calibration("scaled", offset, n, rule), Gaussian(0.25))
+
+
+@pytest.mark.parametrize("offset", [-1.99, -0.5, 0.7, 1.7, 2.1, 6.0])
+def test_no_offset_of_scaled_gives_more_than_the_exact_bound(offset: float) -> None:
+    table = BoundTable.of(calibration("scaled", offset, 10**6, FLOORED), Gaussian(0.25))
+    q = probabilities(table)
+    bound, radius = table.look_up(q)
+    exact_bound = calibration("scaled", offset, 10**6, FLOORED).lower_bound(q.astype(np.float64))
+    assert (bound <= exact_bound).all()
+    assert (radius <= Gaussian(0.25).radius(exact_bound)).all()
 
 
 def test_each_group_of_classes_has_its_own_rows() -> None:

@@ -98,7 +98,8 @@ def test_the_offset_is_fitted_to_what_the_exported_surrogate_answers(
         used = np.isin(top, found.evidence.top_probability)
         assert used.sum() >= found.calibration.size
         rows = [int(np.flatnonzero(top == value)[0]) for value in found.evidence.top_probability]
-        again, _ = fit_calibration(top[rows], agreeing[rows], 400, failure="0.1", label=answers.label[rows])
+        how = {"failure": "0.1", "score": "probit", "label": answers.label[rows]}
+        again, _ = fit_calibration(top[rows], agreeing[rows], 400, **how)
         assert again == found.calibration
     assert exported.calibration.size == 200
     assert int8.calibration.offset != exported.calibration.offset

@@ -18,18 +18,17 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.app import app
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.exporting import export_certifier
-from rrise.deployment.loading import load_deployed
 from rrise.deployment.monitor.monitor import Monitor
 from rrise.deployment.monitor.recalibration import (
     CHANGING,
-    AuditedQueries,
     read_audited,
     recalibrate,
     recalibrate_folder,
 )
-from rrise.deployment.monitor.subject import about, certifier_identity
+from rrise.deployment.monitor.subject import certifier_identity
 from rrise.statistics import fit_calibration
 from tests.closed_forms import HalfSpace
+from tests.deployment.audited import audited_calibration_inputs
 
 
 def shifted(number: int, seed: int) -> np.ndarray:
@@ -260,19 +259,7 @@ def test_a_recalibrated_certifier_is_not_exported_with_the_inputs_of_its_run(
     run = tmp_path / "run"
     shutil.copytree(quick_demo, run)
     certifier = rrise.load_certifier(run / "certifier")
-    evidence, size = certifier.evidence, certifier.calibration.size
-    rows = np.random.default_rng(0).permutation(size)
-    queries = AuditedQueries(
-        about(load_deployed(run / "certifier"), 0.01),
-        np.arange(size, dtype=float),
-        evidence.top_probability[rows],
-        evidence.agreeing[rows],
-        evidence.label[rows],
-        evidence.score[rows],
-        size,
-        None,
-    )
-    recalibrate(certifier, queries).save(run / "certifier")
+    recalibrate(certifier, audited_calibration_inputs(certifier)).save(run / "certifier")
     arguments = ["export", str(run / "certifier"), "--out", str(tmp_path / "exported")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code != 0

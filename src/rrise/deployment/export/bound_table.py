@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.errors import SettingError
-from rrise.statistics import Calibration, float32_below
+from rrise.statistics import Calibration, all_over, float32_below
 from rrise.votes.noise import Noise
 
 Single = NDArray[np.float32]
@@ -83,7 +83,8 @@ def _of_group(calibration: Calibration, noise: Noise) -> tuple[Single, Single, S
     highest = float(calibration.lower_bound(1.0))
     knots = _smallest_with(calibration, _wanted_bounds(highest, noise, calibration.rule.floor))
     exact = calibration.lower_bound(knots)
-    if np.any(np.diff(exact) < 0):
+    everywhere = calibration.lower_bound(all_over())
+    if np.any(np.diff(exact) < 0) or _falls(everywhere) or _falls(noise.radius(everywhere)):
         raise SettingError(
             f"the score {calibration.score.name!r} cannot be exported: its bound falls where the top "
             f"probability grows"
@@ -92,6 +93,11 @@ def _of_group(calibration: Calibration, noise: Noise) -> tuple[Single, Single, S
     bound = float32_below(np.maximum(exact - MARGIN, 0.0))
     radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
     return _up(knots), bound, np.where(bound > 0.5, float32_below(radius), np.float32(0))
+
+
+def _falls(values: NDArray[np.float64]) -> bool:
+    """Whether values fall by more than half of what is subtracted from them anyway."""
+    return bool(np.any(np.maximum.accumulate(values) - values > MARGIN / 2))
 
 
 def _wanted_bounds(highest: float, noise: Noise, floor: float) -> NDArray[np.float64]:

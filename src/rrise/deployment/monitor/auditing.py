@@ -10,6 +10,7 @@ from torch import nn
 
 from rrise.certifiers.certifier import CalibratedCertifier, check_fingerprint, typical_inputs
 from rrise.data.inputs import input_digests
+from rrise.defaults import DOUBT
 from rrise.deployment.monitor.store import Audit, AuditOutcome
 from rrise.models.checks import check_module
 from rrise.statistics import Calibration, clopper_pearson_upper
@@ -18,8 +19,6 @@ from rrise.votes.inputs import ShardInputs
 from rrise.votes.plan import VotePlan
 
 BATCH_SIZE = 256
-DOUBT = 0.001
-"""The allowed probability of calling a right bound wrong, for each audit."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from rrise.statistics import float32_below
 from rrise.votes.array import Votes
 
 HELD_OUT, PAPER = "held-out", "paper"
-_NOT_SHOWN = ("failures", "beta")
+_NOT_SHOWN = ("failures", "beta", "scores")
+_FORMER_SCORES = ("additive", "probit")
+"""The scores of earlier evidence, which does not name them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,8 @@ class Evidence:
     """The reported inputs with what every method found about them, an entry for each in every array.
 
     Attributes:
-        about: what `results.json` says of the run beside the results; with `failures` and `calibration`.
+        about: what `results.json` says of the run beside the results; with `failures`, `scores` and
+            `calibration`.
         indices: places of the inputs in the dataset.
         labels: true classes.
         calibrated_on: which of them calibrated the surrogates; none under the protocol `held-out`.
@@ -57,7 +60,11 @@ class Evidence:
         found: list[Outcome] = []
         for surrogate in self.surrogates:
             found += surrogate_outcomes(
-                surrogate, self.calibration_votes, self.about["failures"], how=self.calibrated_by
+                surrogate,
+                self.calibration_votes,
+                self.about["failures"],
+                how=self.calibrated_by,
+                scores=self.about.get("scores", _FORMER_SCORES),
             )
         return [self._timed(outcome) for outcome in (*found, *self.voting)]
 

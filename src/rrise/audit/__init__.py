@@ -1,0 +1,1 @@
+"""Attacks on certifiers: how inputs are moved, what then is wrong, and the report."""

@@ -1,0 +1,121 @@
+"""What an audit found: counts of wrong certificates by attack and radius."""
+
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.audit.victim import Effort
+from rrise.files import Json
+from rrise.statistics import clopper_pearson_lower, clopper_pearson_upper
+
+NATURAL = "natural"
+"""Inputs that nobody moved."""
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """A wrong certificate, or the one nearest to it: its input, the moved input, and what was found."""
+
+    input: int
+    natural: NDArray[np.float32]
+    moved: NDArray[np.float32]
+    natural_label: int
+    label: int
+    lower_bound: float
+    radius: float
+    share: float
+    wrong: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """What one attack at one radius did.
+
+    Attributes:
+        attack: the attack, or `natural`.
+        radius: how far inputs were moved at most.
+        inputs: the number of inputs.
+        issued: how many certificates were issued.
+        wrong: how many of them fresh votes prove wrong.
+        above: how many of them have a bound above the share of the fresh votes.
+        changed: how many labels the attack changed.
+        worst: the issued certificates with the largest excess over the votes.
+    """
+
+    attack: str
+    radius: float
+    inputs: int
+    issued: int
+    wrong: int
+    above: int
+    changed: int
+    worst: tuple[Worst, ...] = ()
+
+    @property
+    def failure(self) -> tuple[float, float, float]:
+        """Share of inputs with an issued and wrong certificate, and its 95 % interval."""
+        return _with_interval(self.wrong, self.inputs)
+
+    @property
+    def failure_of_issued(self) -> tuple[float, float, float]:
+        """Share of wrong certificates among the issued ones, and its 95 % interval."""
+        return _with_interval(self.wrong, self.issued)
+
+    def to_json(self) -> Json:
+        """Return the counts, the shares with their intervals, and the worst cases without their inputs."""
+        counts = {name: value for name, value in asdict(self).items() if name != "worst"}
+        cases = [
+            {name: getattr(case, name) for name in Worst.__dataclass_fields__ if name not in _ARRAYS}
+            for case in self.worst
+        ]
+        return {
+            **counts,
+            "failure": list(self.failure),
+            "failure_of_issued": list(self.failure_of_issued),
+            "worst": cases,
+        }
+
+
+_ARRAYS = ("natural", "moved")
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What all attacks did to a certifier.
+
+    Attributes:
+        findings: one for natural inputs, then one for each attack and radius.
+        certifier: the certifier in words.
+        promise: what its guarantee promises.
+        promised: the promised failure; None if nothing is promised.
+        votes: fresh votes that judged each issued certificate.
+        effort: how hard the attacks tried.
+        left_out: attacks that need gradients which this certifier does not have.
+    """
+
+    findings: tuple[Finding, ...]
+    certifier: str
+    promise: str
+    promised: float | None
+    votes: int
+    effort: Effort = field(default_factory=Effort)
+    left_out: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        """Return everything but the inputs as JSON."""
+        own = ("certifier", "promise", "promised", "votes")
+        return {
+            **{name: getattr(self, name) for name in own},
+            "effort": asdict(self.effort),
+            "left_out": list(self.left_out),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def _with_interval(count: int, of: int) -> tuple[float, float, float]:
+    """Return a share and its two-sided 95 % Clopper–Pearson interval."""
+    if of == 0:
+        return 0.0, 0.0, 1.0
+    low, high = clopper_pearson_lower(count, of, 0.025), clopper_pearson_upper(count, of, 0.025)
+    return count / of, float(low), float(high)

@@ -1,0 +1,127 @@
+"""The folder of an audit: `audit.json`, `audit.md`, a figure, and images of the worst cases."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rrise.audit.attacks import ATTACKS
+from rrise.audit.figure import attack_figure
+from rrise.audit.findings import Audit, Worst
+from rrise.defaults import DOUBT
+from rrise.evaluation.report.images import png_bytes
+from rrise.files import new_folder, write_bytes, write_json, write_text
+
+JSON, TABLE, FIGURE = "audit.json", "audit.md", "attacks"
+HEADINGS = (
+    "attack",
+    "radius",
+    "issued",
+    "label changed",
+    "wrong, of all inputs",
+    "wrong, of issued",
+    "above",
+)
+_ENLARGED = 128
+
+
+def write_audit(folder: Path, audit: Audit, input_range: tuple[float, float] | None) -> None:
+    """Write everything about an audit to a new folder, or replace an earlier one."""
+    with new_folder(folder) as made:
+        write_json(made / JSON, audit.to_json())
+        write_text(made / TABLE, audit_text(audit))
+        drawing = attack_figure(audit)
+        write_bytes(made / f"{FIGURE}.png", drawing.png())
+        write_text(made / f"{FIGURE}.svg", drawing.svg())
+        if input_range is not None:
+            _write_worst(made / "worst", audit, input_range)
+
+
+def _write_worst(folder: Path, audit: Audit, input_range: tuple[float, float]) -> None:
+    """Write natural and moved input of the worst wrong certificates, if they are pictures."""
+    for finding in audit.findings:
+        for case in finding.worst:
+            picture = _pair(case, input_range) if case.wrong else None
+            if picture is not None:
+                folder.mkdir(exist_ok=True)
+                name = f"{finding.attack}-{finding.radius:g}-input-{case.input}.png"
+                write_bytes(folder / name, png_bytes(picture))
+
+
+def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """Return the rows of the table, as texts."""
+    return [
+        (
+            finding.attack,
+            f"{finding.radius:g}",
+            f"{finding.issued} of {finding.inputs}",
+            str(finding.changed),
+            _share(finding.wrong, finding.failure),
+            _share(finding.wrong, finding.failure_of_issued),
+            str(finding.above),
+        )
+        for finding in audit.findings
+    ]
+
+
+def verdict(audit: Audit) -> str:
+    """Say in one sentence what the attacks reached."""
+    worst = max(audit.findings, key=lambda finding: finding.failure[1])
+    if audit.promised is None:
+        return "This certifier promises nothing."
+    share, low, _ = worst.failure
+    words = f"the attack {worst.attack} at radius {worst.radius:g}"
+    if low > audit.promised and not worst.radius:
+        return (
+            f"Broken without any attack: {100 * share:.1f} % of the natural inputs get a wrong certificate, "
+            f"and {100 * audit.promised:g} % are promised."
+        )
+    if low > audit.promised:
+        return (
+            f"Broken: under {words}, {100 * share:.1f} % of the inputs get a wrong certificate. The failure "
+            f"of {100 * audit.promised:g} % is promised only for inputs that nobody chose."
+        )
+    return f"No attack is proved to exceed the promised failure of {100 * audit.promised:g} %."
+
+
+def audit_text(audit: Audit) -> str:
+    """Return the audit as Markdown."""
+    rows = ["| " + " | ".join(row) + " |" for row in (HEADINGS, *audit_rows(audit))]
+    rows.insert(1, "|---|" + "---:|" * (len(HEADINGS) - 1))
+    attacks = dict.fromkeys(finding.attack for finding in audit.findings if finding.radius)
+    lines = [
+        "# Audit",
+        "",
+        f"`{audit.certifier}`",
+        "",
+        audit.promise,
+        "",
+        f"**{verdict(audit)}**",
+        "",
+        *rows,
+        "",
+        f"*Wrong*: even the upper bound of {audit.votes:,} fresh votes, at level {DOUBT:g}, is below the "
+        f"certified bound. *Above*: the bound is above the share of these votes. Intervals are at 95 %.",
+        "",
+        *(f"- `{name}`: {ATTACKS[name].about}" for name in attacks),
+    ]
+    if audit.left_out:
+        lines += ["", f"Left out, because they need gradients of the surrogate: {', '.join(audit.left_out)}."]
+    return "\n".join([*lines, "", f"![wrong certificates by attack and radius]({FIGURE}.png)", ""])
+
+
+def _share(count: int, interval: tuple[float, float, float]) -> str:
+    share, low, high = (100 * part for part in interval)
+    return f"{count} = {share:.1f} % ({low:.1f} to {high:.1f} %)"
+
+
+def _pair(case: Worst, input_range: tuple[float, float]) -> NDArray[np.uint8] | None:
+    """Return natural and moved input side by side, enlarged; None if they are no pictures."""
+    shape = case.natural.shape
+    if len(shape) != 3 or shape[0] not in (1, 3):
+        return None
+    low, high = input_range
+    both = np.concatenate([case.natural, case.moved], axis=2)
+    levels = np.round(255 * np.clip((both - low) / (high - low), 0, 1)).astype(np.uint8)
+    times = max(1, _ENLARGED // shape[1])
+    return levels.repeat(times, axis=1).repeat(times, axis=2)

@@ -1,0 +1,103 @@
+"""What an attack may look at, and how hard it tries."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import nn
+
+from rrise.certifiers.certifier import Certifier
+from rrise.settings import Setting, check_settings
+from rrise.votes.smoothing import Smoothing
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard an attack tries.
+
+    Attributes:
+        steps: gradient steps from each start.
+        restarts: starts for each input; the first is the input itself.
+        copies: noisy copies at each step, for the smoothed probability.
+        queries: certificates that an attack without gradients asks for, for each input.
+    """
+
+    steps: Annotated[int, Setting("Gradient steps from each start.", least=1)] = 20
+    restarts: Annotated[int, Setting("Starts for each input.", least=1)] = 2
+    copies: Annotated[int, Setting("Noisy copies at each step.", least=1)] = 16
+    queries: Annotated[int, Setting("Certificates to ask for without gradients.", least=1)] = 100
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Victim:
+    """What an attack may look at.
+
+    Attributes:
+        certifier: answers queries.
+        base: the base classifier, with gradients.
+        surrogate: the surrogate, with gradients; None if it has none, as after an export.
+        threshold: the surrogate's top probability from which on a radius is issued.
+        generator: the attacker's own randomness.
+    """
+
+    certifier: Certifier
+    base: nn.Module
+    surrogate: nn.Module | None
+    threshold: float
+    generator: torch.Generator
+
+    @property
+    def smoothing(self) -> Smoothing:
+        """The smoothed classifier."""
+        return self.certifier.smoothing
+
+    def normal(self, like: torch.Tensor, copies: int | None = None) -> torch.Tensor:
+        """Return standard normal numbers in the shape of a tensor and on its device, perhaps in copies."""
+        shape = like.shape if copies is None else (copies, *like.shape)
+        return torch.randn(shape, generator=self.generator).to(like.device)
+
+    def towards_anywhere(
+        self, inputs: torch.Tensor, origin: torch.Tensor, radius: float, step: float
+    ) -> torch.Tensor:
+        """Return points one step away from an origin, in random directions, within the ball around inputs."""
+        direction = self.normal(inputs)
+        return self.within(inputs, origin + step * direction / length(direction), radius)
+
+    def within(self, inputs: torch.Tensor, moved: torch.Tensor, radius: float) -> torch.Tensor:
+        """Return the moved inputs, brought back into the ball around each input and into the range."""
+        shift = moved - inputs
+        shift = shift * (radius / length(shift).clamp_min(1e-12)).clamp_max(1.0)
+        if self.smoothing.input_range is None:
+            return inputs + shift
+        return (inputs + shift).clamp(*self.smoothing.input_range)
+
+    def smoothed(self, inputs: torch.Tensor, label: torch.Tensor, copies: int) -> torch.Tensor:
+        """Return an estimate of the logit of a class under noise, with a gradient."""
+        noisy = inputs + self.smoothing.sigma * self.normal(inputs, copies)
+        if self.smoothing.input_range is not None:
+            noisy = noisy.clamp(*self.smoothing.input_range)
+        shares = self.base(noisy.flatten(0, 1)).float().softmax(dim=1).unflatten(0, (copies, len(inputs)))
+        share: torch.Tensor = shares.mean(dim=0).gather(1, label[:, None])[:, 0]
+        return share.clamp(1e-4, 1 - 1e-4).logit()
+
+
+class Best:
+    """The best point of each input so far; before the first one, the input itself."""
+
+    def __init__(self, inputs: torch.Tensor) -> None:
+        self.points = inputs.clone()
+        self.values = torch.full((len(inputs),), -torch.inf, device=inputs.device, dtype=torch.float64)
+
+    def take(self, points: torch.Tensor, values: torch.Tensor) -> None:
+        """Keep those of these points that are better."""
+        better = values > self.values
+        self.points[better], self.values[better] = points[better], values.double()[better]
+
+
+def length(shift: torch.Tensor) -> torch.Tensor:
+    """Return the L2 length of each row, broadcastable to it."""
+    found: torch.Tensor = torch.linalg.vector_norm(shift.flatten(1), dim=1)
+    return found.reshape(-1, *[1] * (shift.ndim - 1))

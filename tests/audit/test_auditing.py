@@ -1,0 +1,210 @@
+"""The audit finds what is wrong, calls nothing wrong that is right, and keeps to its radius."""
+
+import copy
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import rrise
+from rrise.audit.attacks import ATTACKS
+from rrise.audit.auditing import audit
+from rrise.audit.findings import NATURAL, Audit
+from rrise.audit.report import audit_text, verdict, write_audit
+from rrise.audit.victim import Effort, Victim
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.guarantee import Guarantee, no_guarantee
+from rrise.errors import InputError, MismatchError, SettingError
+from rrise.models.fingerprint import fingerprint
+from rrise.votes.smoothing import Smoothing
+
+SIGMA, SIZE = 0.25, 6
+EFFORT = Effort(steps=8, restarts=2, copies=8, queries=20)
+WITHOUT_GRADIENTS = ["random", "queries", "transfer"]
+
+
+def half_space() -> nn.Module:
+    """Class 0 where the first value is above 1/2: `p(0 | x) = Phi((x_0 - 1/2) / sigma)`."""
+    base = nn.Linear(SIZE, 2)
+    with torch.no_grad():
+        base.weight.zero_()
+        base.weight[0, 0], base.bias[:] = 4.0, torch.tensor([-2.0, 0.0])
+    return base.eval()
+
+
+def true_probability(inputs: np.ndarray) -> np.ndarray:
+    return stats.norm.cdf((inputs[:, 0] - 0.5) / SIGMA)
+
+
+@dataclass(frozen=True)
+class Claiming:
+    """Certifies the true probability of the half-space, plus a lie."""
+
+    lie: float
+    smoothing: Smoothing
+    input_shape: tuple[int, ...] = (SIZE,)
+    class_names: tuple[str, ...] = ("0", "1")
+    runtime: str = "by hand"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return replace(no_guarantee("by-hand", self.smoothing))
+
+    def certify(self, inputs: Any) -> Certificates:
+        p = true_probability(np.asarray(inputs))
+        label = (p < 0.5).astype(np.int64)
+        bound = np.minimum(np.maximum(p, 1 - p) + self.lie, 0.9999)
+        return Certificates.from_bound(label, bound, guarantee=self.guarantee, passes=1)
+
+
+def claiming(lie: float) -> tuple[Claiming, nn.Module]:
+    base = half_space()
+    return Claiming(lie, Smoothing(fingerprint(base), rrise.Gaussian(SIGMA), None, "float32")), base
+
+
+@pytest.fixture(scope="module")
+def inputs() -> torch.Tensor:
+    return torch.rand((60, SIZE), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[rrise.SurrogateCertifier, nn.Module, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    base = nn.Sequential(nn.Linear(SIZE, 16), nn.Tanh(), nn.Linear(16, 3))
+    with torch.no_grad():
+        for part in base.parameters():
+            part.copy_(2 * torch.randn(part.shape, generator=generator) / part.shape[-1] ** 0.5)
+    images = torch.rand((500, SIZE), generator=generator)
+    votes = rrise.collect_votes(base, images[:400], sigma=SIGMA, n=200)
+    surrogate = rrise.train_surrogate(base, images[:200], votes[:200], epochs=20)
+    certifier = rrise.calibrate(surrogate, images[200:400], votes[200:], failure=0.1)
+    return certifier, base, images[400:]
+
+
+def test_true_bounds_are_not_called_wrong_under_any_attack(inputs: torch.Tensor) -> None:
+    certifier, base = claiming(-0.01)
+    found = audit(certifier, base, inputs, radii=[0.1, 0.4], effort=EFFORT, seed=1, votes=400)
+    assert [finding.attack for finding in found.findings] == [
+        NATURAL,
+        *(name for name in WITHOUT_GRADIENTS for _ in range(2)),
+    ]
+    assert all(finding.wrong == 0 for finding in found.findings)
+    assert all(finding.issued > 50 for finding in found.findings)
+    assert {"inflate", "mislead", "other-class", "other-class-misled"} == set(found.left_out)
+
+
+def test_a_lie_is_found_and_counted_as_votes_prove_it(inputs: torch.Tensor) -> None:
+    certifier, base = claiming(0.2)
+    natural, *_ = audit(certifier, base, inputs, radii=[0.1], attacks=["random"], seed=1).findings
+    p = true_probability(inputs.numpy())
+    lying = np.minimum(np.maximum(p, 1 - p) + 0.2, 0.9999) - np.maximum(p, 1 - p)
+    sure, possible = int((lying > 0.1).sum()), int((lying > 0.02).sum())
+    assert sure <= natural.wrong <= possible
+    share, low, high = natural.failure
+    assert low < share == natural.wrong / 60 <= high
+    assert natural.worst[0].lower_bound - natural.worst[0].share > 0.15
+    assert natural.worst[0].wrong
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("radius", [0.05, 0.6])
+def test_inputs_stay_within_the_radius_and_the_range(
+    name: str, radius: float, fitted: tuple[rrise.SurrogateCertifier, nn.Module, torch.Tensor]
+) -> None:
+    certifier, base, images = fitted
+    victim = Victim(certifier, base, certifier.network, 0.9, torch.Generator().manual_seed(0))
+    moved = ATTACKS[name].move(victim, images, radius, EFFORT)
+    assert torch.linalg.vector_norm(moved - images, dim=1).max() <= radius * (1 + 1e-5)
+    assert 0 <= moved.min() <= moved.max() <= 1
+    assert not torch.equal(moved, images)
+
+
+def test_attacks_reach_what_they_aim_at(
+    fitted: tuple[rrise.SurrogateCertifier, nn.Module, torch.Tensor],
+) -> None:
+    certifier, base, images = fitted
+    victim = Victim(certifier, base, certifier.network, 0.8, torch.Generator().manual_seed(0))
+
+    def said(moved: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            return certifier.network(moved).softmax(dim=1).max(dim=1)
+
+    def smoothed(moved: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return victim.smoothed(moved, label, 400).mean()
+
+    before, label = said(images)
+    moved = {
+        name: ATTACKS[name].move(victim, images, 0.3, EFFORT)
+        for name in ("random", "inflate", "mislead", "other-class")
+    }
+    assert said(moved["inflate"])[0].mean() > max(before.mean(), said(moved["random"])[0].mean()) + 0.05
+    assert smoothed(moved["mislead"], label) < smoothed(moved["inflate"], label)
+    assert (said(moved["other-class"])[1] != label).sum() > 2 * (said(moved["random"])[1] != label).sum()
+
+
+def test_a_seed_makes_it_reproducible(
+    fitted: tuple[rrise.SurrogateCertifier, nn.Module, torch.Tensor],
+) -> None:
+    certifier, base, images = fitted
+    how: dict[str, Any] = {"radii": [0.2], "attacks": ["mislead", "queries"], "effort": EFFORT, "votes": 200}
+    once, again = (audit(certifier, base, images, seed=3, **how).to_json() for _ in range(2))
+    assert once == again
+    assert audit(certifier, base, images, seed=4, **how).to_json() != once
+
+
+def test_what_cannot_be_done_is_said(inputs: torch.Tensor) -> None:
+    certifier, base = claiming(0.0)
+    with pytest.raises(SettingError, match=r"attacks out of random, .* got 'mislaed': did you mean mislead"):
+        audit(certifier, base, inputs, attacks=["mislaed"])
+    with pytest.raises(SettingError, match="'mislead' needs gradients of the surrogate"):
+        audit(certifier, base, inputs, attacks=["mislead"])
+    with pytest.raises(SettingError, match="expected positive radii, got -1"):
+        audit(certifier, base, inputs, radii=[0.1, -1.0])
+    with pytest.raises(InputError, match="at least one input to attack"):
+        audit(certifier, base, inputs[:0])
+    with pytest.raises(MismatchError, match="made for the base classifier"):
+        audit(certifier, nn.Linear(SIZE, 2), inputs)
+    with pytest.raises(SettingError, match=r"steps to be at least 1|at least 1"):
+        Effort(steps=0)
+
+
+def test_the_report_says_what_was_found(inputs: torch.Tensor, tmp_path: Path) -> None:
+    certifier, base = claiming(0.2)
+    found = audit(certifier, base, inputs, radii=[0.1], attacks=["random"], seed=1)
+    write_audit(tmp_path / "audit", found, (0.0, 1.0))
+    assert {path.name for path in (tmp_path / "audit").iterdir()} == {
+        "audit.json",
+        "audit.md",
+        "attacks.png",
+        "attacks.svg",
+    }
+    stored = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    assert stored["findings"][0]["wrong"] == found.findings[0].wrong
+    assert "promises nothing" in verdict(found)
+    promised = replace(found, promised=0.05)
+    assert verdict(promised).startswith("Broken without any attack")
+    honest = Audit((replace(found.findings[0], wrong=1),), "", "", 0.05, 100)
+    assert verdict(honest).startswith("No attack is proved to exceed the promised failure of 5 %")
+    attacked = replace(found.findings[1], wrong=30)
+    assert "Broken: under the attack random at radius 0.1" in verdict(
+        replace(promised, findings=(replace(found.findings[0], wrong=0), attacked))
+    )
+    assert "| natural | 0 | 60 of 60 |" in audit_text(found)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_attacks_run_on_the_device_of_the_base_classifier(
+    fitted: tuple[rrise.SurrogateCertifier, nn.Module, torch.Tensor],
+) -> None:
+    certifier, base, images = fitted
+    found = audit(
+        certifier, copy.deepcopy(base).cuda(), images, radii=[0.2], effort=EFFORT, seed=1, votes=200
+    )
+    assert len(found.findings) == 1 + len(ATTACKS)
