@@ -51,7 +51,7 @@ test-all: test
 
 results-check: $(VENV)/.installed-dev
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal \
-		-m 'slow or not slow' -k results_are_what_their_evidence_gives tests/test_results.py
+		-m 'slow or not slow' -k 'results_are_what_their_evidence_gives or pages_about_them' tests/test_results.py
 	@$(BIN)/python -m tests.rebuilding
 
 format: $(VENV)/.installed-dev

@@ -2,15 +2,17 @@
 
     python benchmarks/distillation.py RUN --out OUT --data-root DATA --seconds 600
 
-RUN is the folder of a run with a base classifier. A variant is a line of JSON: its name, settings of
-`rrise.SurrogateTraining`, and what only this benchmark knows (`Variant`). `--variants FILE` replaces the list
+RUN is the folder of a run with a base classifier, or published evidence whose recipe names its weights. A
+variant is a line of JSON: its name, settings of `rrise.SurrogateTraining`, and what only this benchmark knows
+(`Variant`). `--variants FILE` replaces the list
 below. With `--follow`, lines may be added to the file while this runs, until one says `{"name": "stop"}`.
 Every variant averages its weights over steps, and stores the class probabilities of its last weights and of
-the average, for each image and its mirror image. Finished variants are skipped.
-`benchmarks/distillation_table.py` compares them.
+the average, for each image, or for the image with one draw of query noise. Finished variants are skipped.
+`--votes N` also collects N votes of each validation image. `benchmarks/distillation_table.py` compares all.
 """
 
 import argparse
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ import torch
 from torch import nn
 
 from machine import hardware
+from rrise.certifiers.query_noise import QueryNoise
 from rrise.data.inputs import check_input_range
 from rrise.data.pool import Pool
 from rrise.files import write_bytes, write_json
@@ -30,9 +33,10 @@ from rrise.models.evaluating import evaluating
 from rrise.models.folder import load_model
 from rrise.models.weights import save_tensors
 from rrise.runs.data import RunData
-from rrise.runs.networks import Network
+from rrise.runs.networks import Network, given_base
 from rrise.runs.recipe import Recipe, read_recipe
 from rrise.seeds import derive_seed
+from rrise.statistics import Threat
 from rrise.training import distillation as library
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.loop import train
@@ -40,11 +44,13 @@ from rrise.training.settings import SurrogateTraining
 from rrise.training.strategies import starting_network
 from rrise.training.team import Team
 from rrise.training.views import Views
+from rrise.votes.collect import collect_votes
 from rrise.votes.inputs import ShardedInputs
 
 AUGMENTATIONS = {
     "cifar-10": ("crop-4", "flip", "randaugment"),
     "fashion-mnist": ("crop-2", "flip", "randaugment"),
+    "cifar-100": ("crop-4", "flip", "randaugment"),
     "digits": ("crop-1",),
 }
 REFERENCE = {"epochs": 60, "learning_rate": 1e-3, "weight_decay": 5e-4, "averaging": 0.999}
@@ -92,6 +98,19 @@ def dirichlet(votes: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor
     return loss
 
 
+class BothViews(CutViews):
+    """Every other mixed image is blended, the others are cut."""
+
+    def mix(self, own: torch.Tensor, partner: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        """Blend the first half of the mixed images, and cut the second."""
+        half = len(share) // 2
+        blended = Views.mix(self, own[:half], partner[:half], share[:half])
+        return torch.cat([blended, super().mix(own[half:], partner[half:], share[half:])])
+
+
+MIXING = {"blend": Views, "cut": CutViews, "both": BothViews}
+
+
 @dataclass(frozen=True)
 class Variant:
     """A surrogate to try."""
@@ -102,14 +121,21 @@ class Variant:
     """A wider network from random weights."""
     mixing: str = "blend"
     loss: str = "cross-entropy"
-    unlabelled: str | None = None
-    """Another dataset whose training images are added, without their labels."""
+    unlabelled: tuple[str, ...] = ()
+    """Other datasets whose training images are added, without their labels."""
 
     @classmethod
     def of(cls, line: dict[str, Any]) -> "Variant":
         """Read a line of JSON."""
         own = {name: line[name] for name in ("wide", "mixing", "loss", "unlabelled") if name in line}
-        return cls(line["name"], {k: v for k, v in line.items() if k not in {"name", *own}}, **own)
+        settings = {k: v for k, v in line.items() if k not in {"name", *own}}
+        return cls(line["name"], settings, **{**own, "unlabelled": tuple(own.get("unlabelled", ()))})
+
+
+def saved_base(run: Path, recipe: Recipe) -> tuple[Network, nn.Module]:
+    """Return the base classifier of a run, or the one whose weights the recipe names."""
+    folder = run / "base"
+    return (Network.saved(folder), load_model(folder)) if folder.is_dir() else given_base(recipe.base)
 
 
 class OutOfTimeError(Exception):
@@ -124,10 +150,10 @@ class Search:
         self.out, self.deadline, self.data_root = out, deadline, data_root
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.data = RunData(self.recipe.data, data_root)
-        self.network = Network.saved(run / "base")
-        self.base = load_model(run / "base").to(self.device)
+        self.network, base = saved_base(run, self.recipe)
+        self.base = base.to(self.device).eval()
         few = ShardedInputs(self.data.values("train")[:64], check_input_range((0.0, 1.0)))
-        self.pools: dict[str | None, Pool] = {}
+        self.pools: dict[tuple[str, ...], Pool] = {}
         votes = self.recipe.votes
         self.smoothing = library.smoothing_to_distill(self.base, few, None, votes.sigma, votes.precision)
         library._validation_votes = _once_per_pool(library._validation_votes)
@@ -150,7 +176,7 @@ class Search:
             dirichlet(settings.fresh_votes) if variant.loss == "dirichlet" else _CROSS_ENTROPY
         )
         pool = self._pool(variant.unlabelled)
-        views = (CutViews if variant.mixing == "cut" else Views)(settings, pool.shape, (0.0, 1.0))
+        views = MIXING[variant.mixing](settings, pool.shape, (0.0, 1.0))
         how: dict[str, Any] = {"views": views, "settings": settings, "team": Team()}
         lesson = library.distillation(self.base, student, pool, self.smoothing, **how)
         last: dict[str, torch.Tensor] = {}
@@ -167,11 +193,11 @@ class Search:
         identity = json.loads(json.dumps(asdict(variant)))
         checkpoint = Checkpoint(self.out / "checkpoints" / variant.name, identity, seconds=60)
         history = train(lesson.task, settings, checkpoint=checkpoint, on_epoch=on_epoch)
-        found = self._predicted(student, "average")
+        found = self._predicted(student, "average", settings.query_noise)
         weights = {name: value.bfloat16() for name, value in student.state_dict().items()}
         if last:
             student.load_state_dict(last)
-            found |= self._predicted(student, "last")
+            found |= self._predicted(student, "last", settings.query_noise)
         (self.out / "weights").mkdir(exist_ok=True)
         save_tensors(self.out / "weights" / f"{variant.name}.safetensors", weights)
         record = {
@@ -190,8 +216,26 @@ class Search:
         checkpoint.clear()
         print(variant.name, f"done in {record['seconds']:.1f} s", _rounded(history.selected), flush=True)
 
-    def _pool(self, unlabelled: str | None) -> Pool:
-        """Return the training images, with those of another dataset if one is named."""
+    def vote(self, n: int) -> None:
+        """Collect votes of the validation images, unless they are there."""
+        place = self.out / "votes-validation.npy"
+        if n and not place.exists():
+            votes = collect_votes(
+                self.base,
+                self.data.values("validation"),
+                sigma=self.smoothing.noise,
+                n=n,
+                seed=self.recipe.votes.seed,
+                split="validation",
+                precision=self.smoothing.precision,
+            )
+            buffer = io.BytesIO()
+            np.save(buffer, np.asarray(votes))
+            write_bytes(place, buffer.getvalue())
+            print(f"{n} votes of {len(votes)} validation images", flush=True)
+
+    def _pool(self, unlabelled: tuple[str, ...]) -> Pool:
+        """Return the training images, with those of other datasets if some are named."""
         if unlabelled not in self.pools:
             data = RunData(replace(self.recipe.data, unlabelled=unlabelled), self.data_root)
             self.pools[unlabelled] = Pool(data.training_values(), device=self.device)
@@ -202,18 +246,18 @@ class Search:
         seed = derive_seed(self.recipe.surrogate.seed, "surrogate")
         return wide.build(seed, self.data, self.device, "surrogate")
 
-    def _predicted(self, network: nn.Module, which: str) -> dict[str, np.ndarray]:
-        """Return class probabilities for every split, by the image and by its mirror image."""
+    def _predicted(self, network: nn.Module, which: str, level: float) -> dict[str, np.ndarray]:
+        """Return class probabilities for every split, of images with query noise of this level."""
         found = {}
+        threat = Threat(0.0, level, self.smoothing.sigma) if level else None
         with evaluating(network):
             for split in SPLITS:
-                values = self.data.values(split)
-                parts: dict[str, list[torch.Tensor]] = {"image": [], "mirror": []}
+                values, parts = self.data.values(split), []
+                noise = QueryNoise(threat, (0.0, 1.0), seed=derive_seed(self.recipe.votes.seed, split))
                 for first in range(0, len(values), _BATCH):
-                    images = torch.from_numpy(values[first : first + _BATCH]).to(self.device)
-                    for view, seen in (("image", images), ("mirror", images.flip(-1))):
-                        parts[view].append(network(seen).float().softmax(dim=1).cpu())
-                found |= {f"{which}.{split}.{view}": torch.cat(part).numpy() for view, part in parts.items()}
+                    seen = noise.seen(torch.from_numpy(values[first : first + _BATCH])).to(self.device)
+                    parts.append(network(seen).float().softmax(dim=1).cpu())
+                found[f"{which}.{split}.image"] = torch.cat(parts).numpy()
                 found[f"labels.{split}"] = self.data.labels(split).numpy()
         return found
 
@@ -239,8 +283,6 @@ def _rounded(measured: dict[str, float]) -> dict[str, float]:
 
 
 def _save(place: Path, arrays: dict[str, np.ndarray]) -> None:
-    import io
-
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     write_bytes(place, buffer.getvalue())
@@ -270,11 +312,13 @@ def main() -> None:
     parser.add_argument("--variants", type=Path)
     parser.add_argument("--follow", action="store_true")
     parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--votes", type=int, default=0)
     options = parser.parse_args()
     deadline = time.time() + options.seconds
     torch.backends.cudnn.benchmark = True
     search = Search(options.run, options.out, options.data_root, deadline)
     print("ready", flush=True)
+    search.vote(options.votes)
     try:
         for variant in wanted(options.variants, options.follow, deadline):
             search.try_out(variant)

@@ -1,6 +1,6 @@
 """Compare the surrogates that `benchmarks/distillation.py` stored, on images that are never reported on.
 
-    python benchmarks/distillation_table.py OUT --votes RUN/votes/validation
+    python benchmarks/distillation_table.py OUT --votes OUT/votes-validation.npy
 
 A one-pass certificate is calibrated on a random half of the validation images and judged on the other half.
 The score of an image is `Phi^-1(min(q, ceiling)) - Phi^-1(max(l, 1/2))`: `q` is the surrogate's top
@@ -24,7 +24,6 @@ BETA, SPLITS = Fraction(1, 5), 500
 COLUMNS = (
     ("surrogate", "{}"),
     ("weights", "{}"),
-    ("views", "{}"),
     ("epochs", "{}"),
     ("million votes", "{:.1f}"),
     ("seconds", "{:.0f}"),
@@ -100,7 +99,7 @@ def judged(
 
 
 def rows_of(out: Path, counts: NDArray[np.int64], failure: Fraction) -> list[dict[str, object]]:
-    """Return the rows of the table: every variant, with its last or averaged weights, by one or two views."""
+    """Return the rows of the table: every variant, with its last and its averaged weights."""
     rows: list[dict[str, object]] = []
     places = sorted(out.glob("*.npz"), key=lambda place: place.stat().st_mtime)
     for place in places:
@@ -110,37 +109,31 @@ def rows_of(out: Path, counts: NDArray[np.int64], failure: Fraction) -> list[dic
         for weights in ("last", "average"):
             if f"{weights}.validation.image" not in found:
                 continue
-            image, mirror = (
-                found[f"{weights}.validation.{view}"].astype(np.float64) for view in ("image", "mirror")
+            q = found[f"{weights}.validation.image"].astype(np.float64)
+            measured = judged(q, counts, labels, failure)
+            rows.append(
+                {
+                    "surrogate": record["variant"]["name"],
+                    "weights": weights,
+                    "epochs": record["settings"]["epochs"],
+                    "million votes": record["votes"] / 1e6,
+                    "seconds": record["seconds"],
+                    **measured,
+                    "CA, share": measured["CA"] / reference[0],
+                    "ACR, share": measured["ACR"] / reference[1],
+                }
             )
-            for views, q in (("1", image), ("2", (image + mirror) / 2)):
-                measured = judged(q, counts, labels, failure)
-                rows.append(
-                    {
-                        "surrogate": record["variant"]["name"],
-                        "weights": weights,
-                        "views": views,
-                        "epochs": record["settings"]["epochs"],
-                        "million votes": record["votes"] / 1e6,
-                        "seconds": record["seconds"],
-                        **measured,
-                        "CA, share": measured["CA"] / reference[0],
-                        "ACR, share": measured["ACR"] / reference[1],
-                    }
-                )
     return rows
 
 
 def main() -> None:
-    from rrise.votes.reading import read_votes
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--votes", type=Path, required=True)
     parser.add_argument("--failure", type=Fraction, default=Fraction(1, 100))
     options = parser.parse_args()
     failure = options.failure
-    counts = np.asarray(read_votes(options.votes))
+    counts = np.load(options.votes)
     rows = rows_of(options.out, counts, failure)
     print("| " + " | ".join(name for name, _ in COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))

@@ -1,6 +1,6 @@
-"""Choose the spread of the score `scaled`, on images that nothing is reported on.
+"""Choose the spread of the score `tapered`, on images that nothing is reported on.
 
-    python benchmarks/score_shapes.py OUT/rate-5e-4.npz OUT/cut.npz --votes RUN/votes/validation
+    python benchmarks/score_shapes.py OUT/rate-5e-4.npz OUT/cut.npz --votes OUT/votes-validation.npy
 
 It reads the probabilities that `benchmarks/distillation.py` stored, and the votes of the same images. A
 spread says how far surrogates err, by the probit that they claim. For each spread, random halves of the
@@ -19,8 +19,7 @@ from scipy import special
 
 from distillation_table import monte_carlo
 from rrise.statistics import Score, fit_calibration
-from rrise.statistics.scores import SPREAD, scaled_by
-from rrise.votes.reading import read_votes
+from rrise.statistics.scores import SPREAD, tapered_by
 
 Numbers = NDArray[np.float64]
 FAILURE, SPLITS = Fraction(1, 100), 24
@@ -34,7 +33,7 @@ SPREADS = {
     "small at both ends, flatter": (0.5, 1.0, 1.0, 0.6, 0.45),
     "very small above 3": (0.5, 1.0, 1.0, 0.4, 0.15),
     "very small below 1": (0.15, 1.0, 1.0, 0.5, 0.35),
-    "`scaled`": tuple(SPREAD.values()),
+    "`tapered`": tuple(SPREAD.values()),
 }
 
 
@@ -58,7 +57,7 @@ CHANGES = {
         for factor in (-0.6, -0.3, 0.3, 0.6)
     },
 }
-"""What may happen to the top probability before `scaled`."""
+"""What may happen to the top probability before `tapered`."""
 
 
 def judged(
@@ -85,7 +84,7 @@ def main() -> None:
     parser.add_argument("probabilities", nargs="+", type=Path)
     parser.add_argument("--votes", type=Path, required=True)
     arguments = parser.parse_args()
-    counts = np.asarray(read_votes(arguments.votes))
+    counts = np.load(arguments.votes)
     files = [np.load(place) for place in arguments.probabilities]
     stored = [one["average.validation.image"].astype(np.float64) for one in files]
     truth = files[0]["labels.validation"]
@@ -95,10 +94,10 @@ def main() -> None:
     print(f"| spread at probits {', '.join(f'{knot:g}' for knot in KNOTS)} | | CA, share | ACR, share |")
     print("|---|---|---:|---:|")
     for name, spread in SPREADS.items():
-        score = scaled_by(dict(zip(KNOTS, spread, strict=True)), "tried")
+        score = tapered_by(dict(zip(KNOTS, spread, strict=True)), "tried")
         accuracy, radius = np.mean([judge(score, one, one.max(axis=1)) for one in stored], axis=0) / best
         print(f"| {', '.join(f'{part:g}' for part in spread)} | {name} | {accuracy:.3f} | {radius:.3f} |")
-    print("\n| `scaled`, after another top probability | CA, share | ACR, share |\n|---|---:|---:|")
+    print("\n| `tapered`, after another top probability | CA, share | ACR, share |\n|---|---:|---:|")
     for name, change in CHANGES.items():
         accuracy, radius = np.mean([judge(score, one, change(one)) for one in stored], axis=0) / best
         print(f"| {name} | {accuracy:.3f} | {radius:.3f} |")

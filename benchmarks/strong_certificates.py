@@ -34,9 +34,9 @@ SPLITS = 12
 RULES = {
     "paper, probit": {"rule": "paper", "beta": 0.001, "score": "probit"},
     "floored, probit": {"rule": "floored", "score": "probit"},
-    "floored, scaled": {"rule": "floored", "score": "scaled"},
+    "floored, tapered": {"rule": "floored", "score": "tapered"},
 }
-SCORES = ("probit", "scaled")
+SCORES = ("probit", "tapered")
 Row = dict[str, float]
 
 
@@ -123,7 +123,7 @@ def with_votes(evidence: Evidence, one: SurrogateEvidence) -> Iterator[tuple[str
     about = {**evidence.about, "main_failure": str(FAILURE), "calibration": {"rule": "floored"}}
     rivals = Rivals(evidence.reference, evidence.labels, smoothing.noise).at(FAILURE)
     for votes in (0, *sorted(evidence.query)):
-        found = surrogate_with_votes(replace(evidence, about=about), one, votes, score="scaled")
+        found = surrogate_with_votes(replace(evidence, about=about), one, votes, score="tapered")
         row = strength(found, evidence)
         within = [rival for rival in rivals if rival.passes <= max(votes, 1)]
         radius = max((rival.average_certified_radius for rival in within), default=0.0) / smoothing.sigma

@@ -61,12 +61,8 @@ def certifier(half_space: HalfSpace, uniform: np.ndarray) -> SurrogateCertifier:
     return rrise.calibrate(surrogate, uniform[300:500], held_out, sigma=0.25, failure=0.1)
 
 
-@pytest.fixture
-def figures_left_blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save blank figures, for tests that are about other things: drawing takes half of a quick evaluation.
-
-    `quick_demo`, which is made before, has its figures.
-    """
+def leave_figures_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save blank figures: drawing takes half of a quick evaluation."""
     from PIL import Image
 
     from rrise.evaluation.figures.drawing import Drawing
@@ -80,6 +76,17 @@ def figures_left_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drawing, "_save", blank)
 
 
+@pytest.fixture(autouse=True)
+def blank_figures_of_runs(request: pytest.FixtureRequest) -> None:
+    """Save blank figures where runs are tested, but for tests marked `figures`.
+
+    `quick_demo`, which is made before, has its figures.
+    """
+    part = request.path.relative_to(Path(__file__).parent).parts[0] if "tests" in request.path.parts else ""
+    if part in {"runs", "cli"} and request.node.get_closest_marker("figures") is None:
+        leave_figures_blank(request.getfixturevalue("monkeypatch"))
+
+
 @pytest.fixture(scope="session")
 def quick_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the demo on a smaller setting."""
@@ -90,4 +97,23 @@ def quick_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("runs") / "demo"
     run_recipe(folder, read_recipe("digits", "quick"), Console(quiet=True))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def attacked_run(quick_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run whose certifier has an attack radius, with the base classifier of `quick_demo`."""
+    from tests.runs.test_pipeline import run_quick, with_its_base_alone
+
+    folder = with_its_base_alone(quick_demo, tmp_path_factory.mktemp("attacked") / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        leave_figures_blank(patch)
+        run_quick(
+            folder,
+            surrogate__strategy="distill",
+            surrogate__epochs=4,
+            surrogate__query_noise=0.15,
+            calibration__failure=0.2,
+            calibration__attack_radius=0.05,
+        )
     return folder

@@ -1,8 +1,8 @@
 """Which files all published results were last rebuilt with: `python -m tests.rebuilding` writes it down.
 
 Rebuilding all of them takes minutes, so that `make test` rebuilds the smallest and checks that nothing on
-which the others depend has changed since all were rebuilt. `make results-check` rebuilds them all and calls
-this.
+which the others and the pages about them depend has changed since. `make results-check` rebuilds them all,
+checks the pages and calls this.
 """
 
 import hashlib
@@ -30,21 +30,26 @@ SOURCES = (
     "src/rrise/runs/published_results.py",
     "src/rrise/runs/step_times.py",
     "src/rrise/files.py",
+    "docs/reproduction",
+    "benchmarks/published.py",
+    "benchmarks/reproduction*.py",
 )
-"""What a rebuild calls: found by tracing one."""
+"""What a rebuild calls, found by tracing one, and what fills in the pages about the results."""
 
 
 def digests() -> dict[str, str]:
     """Return a digest of each source of the results, and of each folder of results."""
     results = sorted(path for path in (ROOT / "results").iterdir() if path.is_dir())
-    places = [*(ROOT / name for name in SOURCES), *results]
-    return {str(place.relative_to(ROOT)): _digest(place) for place in places}
+    names = [*SOURCES, *(str(place.relative_to(ROOT)) for place in results)]
+    return {name: _digest(name) for name in names}
 
 
-def _digest(place: Path) -> str:
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if _counts(path))
+def _digest(name: str) -> str:
+    place = ROOT / name
+    inside = place.rglob("*") if place.is_dir() else ROOT.glob(name)
+    files = sorted(path for path in inside if _counts(path))
     lines = [f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in files]
-    assert lines, f"{place} is gone: change the list in tests/rebuilding.py"
+    assert lines, f"{name} is gone: change the list in tests/rebuilding.py"
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 

@@ -23,8 +23,9 @@ FOLDERS = Path(__file__).parent / "folders_of_0_1"
 def check_certificates(certifier: rrise.Certifier, name: str) -> None:
     with np.load(FOLDERS / f"certificates-{name}.npz") as then:
         now = certifier.certify(then["inputs"])
-        for field in ("label", "radius", "lower_bound"):
-            np.testing.assert_array_equal(getattr(now, field), then[field])
+        np.testing.assert_array_equal(now.label, then["label"])
+        for field in ("radius", "lower_bound"):  # a network's last bits differ between processors
+            np.testing.assert_allclose(getattr(now, field), then[field], rtol=0, atol=2e-7)
     assert now.issued.any()
     assert not now.issued.all()
 

@@ -68,7 +68,7 @@ def slow_but_for_the_smallest() -> list[Any]:
 
 
 def test_all_results_were_rebuilt_with_what_there_is() -> None:
-    """What makes `test_results_are_what_their_evidence_gives` hold for the folders it is not run for."""
+    """What makes the slow tests of this file hold when they are not run."""
     assert not changed(), (
         f"{', '.join(changed())}: changed since all published results were last rebuilt from their evidence. "
         "Run `make results-check`, which takes two minutes, and commit results/rebuilt-with.json"
@@ -99,6 +99,7 @@ def test_a_figure_with_another_bar_differs(tmp_path: Path) -> None:
     assert pixels_that_differ(tmp_path / "changed.png", kept) > 0.0005
 
 
+@pytest.mark.slow
 def test_the_pages_about_them_are_up_to_date() -> None:
     script = ROOT / "benchmarks" / "reproduction.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)

@@ -6,5 +6,5 @@ CONFIDENCE = 0.95
 """The default confidence of the promises `pac` and `issued` over the calibration set."""
 DOUBT = 0.001
 """The allowed probability of calling a right bound wrong, for each certificate that fresh votes judge."""
-SCORE = "scaled"
+SCORE = "tapered"
 """The default calibration score."""

@@ -119,7 +119,7 @@ def test_inputs_stay_within_the_radius_and_the_range(
 ) -> None:
     certifier, base, images = fitted
     victim = Victim(certifier, base, certifier.network, 0.9, torch.Generator().manual_seed(0))
-    moved = ATTACKS[name].move(victim, images, radius, EFFORT)
+    moved = ATTACKS[name].move(victim, images, radius, EFFORT).inputs
     assert torch.linalg.vector_norm(moved - images, dim=1).max() <= radius * (1 + 1e-5)
     assert 0 <= moved.min() <= moved.max() <= 1
     assert not torch.equal(moved, images)
@@ -141,7 +141,7 @@ def test_attacks_reach_what_they_aim_at(
 
     before, label = said(images)
     moved = {
-        name: ATTACKS[name].move(victim, images, 0.3, EFFORT)
+        name: ATTACKS[name].move(victim, images, 0.3, EFFORT).inputs
         for name in ("random", "inflate", "mislead", "other-class")
     }
     assert said(moved["inflate"])[0].mean() > max(before.mean(), said(moved["random"])[0].mean()) + 0.05
@@ -189,13 +189,24 @@ def test_the_report_says_what_was_found(inputs: torch.Tensor, tmp_path: Path) ->
     assert stored["findings"][0]["wrong"] == found.findings[0].wrong
     assert "promises nothing" in verdict(found)
     promised = replace(found, promised=0.05)
-    assert verdict(promised).startswith("Broken without any attack")
+    assert verdict(promised).startswith("Broken: unattacked, ")
     honest = Audit((replace(found.findings[0], wrong=1),), "", "", 0.05, 100)
     assert verdict(honest).startswith("No attack is proved to exceed the promised failure of 5 %")
     attacked = replace(found.findings[1], wrong=30)
-    assert "Broken: under the attack random at radius 0.1" in verdict(
-        replace(promised, findings=(replace(found.findings[0], wrong=0), attacked))
+    broken = replace(promised, findings=(replace(found.findings[0], wrong=0), attacked))
+    assert verdict(broken) == (
+        "Under the attack random at radius 0.1, 50.0 % of the inputs get a wrong certificate. The failure of "
+        "5 % is promised only for inputs that nobody chose."
     )
+    assert verdict(replace(broken, attack_radius=0.1)) == (
+        "Broken: under the attack random at radius 0.1, 50.0 % of the inputs get a wrong certificate, and at "
+        "most 5 % are promised."
+    )
+    many = replace(attacked, tries=20)
+    assert "moved by at most 0.1, and for one try" in verdict(
+        replace(broken, attack_radius=0.1, findings=(broken.findings[0], many))
+    )
+    assert verdict(replace(broken, attack_radius=0.2, tries=20, findings=(many,))).startswith("Broken")
     assert "| natural | 0 | 60 of 60 |" in audit_text(found)
 
 
@@ -208,3 +219,73 @@ def test_attacks_run_on_the_device_of_the_base_classifier(
         certifier, copy.deepcopy(base).cuda(), images, radii=[0.2], effort=EFFORT, seed=1, votes=200
     )
     assert len(found.findings) == 1 + len(ATTACKS)
+
+
+def attack_aware(radius: float = 0.1, noise: float = 0.2) -> tuple[rrise.SurrogateCertifier, nn.Module]:
+    """A surrogate of the half-space that believes too much, with an attack radius."""
+    base, surrogate = half_space(), half_space()
+    with torch.no_grad():
+        for part in surrogate.parameters():
+            part.mul_(3.0)
+    images = torch.rand((800, SIZE), generator=torch.Generator().manual_seed(2))
+    votes = rrise.collect_votes(base, images, sigma=SIGMA, n=500, input_range=None)
+    how: dict[str, Any] = {"failure": 0.05, "attack_radius": radius, "query_noise": noise, "score": "probit"}
+    return rrise.calibrate(surrogate, images, votes, base=base, input_range=None, noise_seed=1, **how), base
+
+
+def test_an_attack_radius_is_judged_at_the_natural_input_too(inputs: torch.Tensor) -> None:
+    certifier, base = attack_aware()
+    found = audit(certifier, base, inputs.repeat(4, 1), effort=EFFORT, seed=1, votes=400)
+    assert sorted({finding.radius for finding in found.findings}) == [0.0, 0.1, SIGMA / 2, SIGMA]
+    assert (found.attack_radius, found.tries, found.promised) == (0.1, 1, 0.05)
+    for finding in found.findings:
+        assert finding.wrong_before is not None
+        covered = finding.radius <= 0.1 and finding.attack != "queries"
+        assert found.covers(finding) == covered
+        if covered:
+            assert finding.wrong <= finding.wrong_before <= 0.05 * finding.inputs + 12
+    assert {finding.tries for finding in found.findings if finding.attack == "queries"} == {EFFORT.queries}
+    assert "| 5 % |" in audit_text(found)
+    assert "| nothing |" in audit_text(found)
+
+
+def test_a_radius_that_is_not_shortened_is_found(inputs: torch.Tensor) -> None:
+    """The judge notices a certifier that promises an attack radius and does not pay for it."""
+    certifier, base = attack_aware(radius=0.3, noise=0.3)
+    threat = certifier.calibration.threat
+    assert threat is not None
+    unpaid = replace(
+        certifier,
+        calibration=replace(certifier.calibration, offsets=(-1.5,)),
+    )
+    honest, lying = (
+        audit(one, base, inputs.repeat(3, 1), radii=[0.3], attacks=["inflate"], effort=EFFORT, seed=1)
+        for one in (certifier, unpaid)
+    )
+    assert verdict(honest).startswith("No attack is proved")
+    assert verdict(lying).startswith("Broken: ")
+
+
+def test_attacks_average_over_query_noise(inputs: torch.Tensor) -> None:
+    certifier, base = attack_aware()
+    victim = Victim(certifier, base, certifier.network, 0.9, torch.Generator().manual_seed(0))
+    assert victim.query_noise == 0.2
+    label = torch.zeros(len(inputs), dtype=torch.int64)
+    said = victim.said(certifier.network, inputs, label, 4_000).sigmoid().detach().numpy()
+    noisy = inputs[:, None] + 0.2 * torch.randn((len(inputs), 4_000, SIZE))
+    with torch.no_grad():
+        expected = (
+            certifier.network(noisy.flatten(0, 1)).softmax(dim=1)[:, 0].reshape(len(inputs), -1).mean(1)
+        )
+    np.testing.assert_allclose(said, expected.numpy(), atol=0.03)
+    assert victim.ranked(certifier.network, inputs, 64).shape == (len(inputs), 2)
+
+
+def test_several_tries_use_the_best_certificate(inputs: torch.Tensor) -> None:
+    certifier, base = attack_aware()
+    victim = Victim(certifier, base, certifier.network, 0.9, torch.Generator().manual_seed(0))
+    made = ATTACKS["queries"].move(victim, inputs, 0.1, replace(EFFORT, queries=40))
+    assert made.tries == 40
+    assert made.certificates is not None
+    once = certifier.certify(inputs)
+    assert made.certificates.lower_bound.mean() > once.lower_bound.mean() + 0.02

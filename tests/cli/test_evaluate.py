@@ -37,7 +37,6 @@ def test_every_method_that_votes_is_evaluated_at_every_level(quick_demo: Path) -
     }
 
 
-@pytest.mark.usefixtures("figures_left_blank")
 def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> None:
     code, output, _ = run(
         "evaluate", finished, "--surrogate", "jensen-shannon", "--surrogate", "jensen-shannon@200"
@@ -50,7 +49,7 @@ def test_more_surrogates_are_trained_once_and_compared(run, finished: Path) -> N
     }
     assert variants == {"trainhead_initbase_n200", "trainhead_initbase_n50"}
     scores = {r["score"] for r in results(finished)["results"] if r["method"] == JENSEN_SHANNON.name}
-    assert scores == {"additive", "probit", "scaled", "none"}
+    assert scores == {"additive", "probit", "tapered", "none"}
     assert "Baseline 4" in output
     again = run("evaluate", finished)[1]
     assert again.count("up to date") == 10
@@ -64,13 +63,11 @@ def test_what_could_not_be_had_is_named(run, finished: Path) -> None:
     assert "left out: RRISE at failure 0.005: it takes 249 calibration inputs, not 150" in output
 
 
-@pytest.mark.usefixtures("figures_left_blank")
 def test_a_repeated_level_counts_once(run, finished: Path) -> None:
     assert run("evaluate", finished, "--set", "evaluation.failures=[0.1, 0.10, 0.05]")[0] == 0
     assert {result["failure"] for result in results(finished)["results"]} == {"0.01", "0.05", "0.1"}
 
 
-@pytest.mark.usefixtures("figures_left_blank")
 def test_the_papers_protocol_reports_on_the_calibration_inputs_too(run, finished: Path) -> None:
     code, output, _ = run("evaluate", finished, "--protocol", "paper", "--paper")
     assert code == 0

@@ -67,7 +67,7 @@ def test_copies_are_augmented_training_inputs_and_always_the_same() -> None:
 def test_unlabelled_inputs_have_no_labels_and_must_fit(tmp_path: Path) -> None:
     extra = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "extra.npy", extra)
-    data = digits(unlabelled=str(tmp_path / "extra.npy"))
+    data = digits(unlabelled=(str(tmp_path / "extra.npy"),))
     assert data.for_surrogate == ["train", "unlabelled"]
     assert isinstance(data.training_values(), Pixels)
     assert np.array_equal(data.training_values().images[-40:], extra)
@@ -75,15 +75,32 @@ def test_unlabelled_inputs_have_no_labels_and_must_fit(tmp_path: Path) -> None:
     data.check_held_out()
     np.save(tmp_path / "extra.npy", extra[..., :6])
     with pytest.raises(
-        RriseError, match=r"expected unlabelled inputs of shape \(1, 8, 8\), as in digits; got"
+        RriseError, match=r"expected unlabelled inputs of shape \(1, 8, 8\), as in digits, or images of a"
     ):
-        digits(unlabelled=str(tmp_path / "extra.npy")).training_values()
+        digits(unlabelled=(str(tmp_path / "extra.npy"),)).training_values()
+
+
+def test_unlabelled_images_of_several_sources_are_joined_and_larger_ones_reduced(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    large = random.integers(0, 256, (5, 1, 16, 16), dtype=np.uint8)
+    np.save(tmp_path / "large.npy", large)
+    np.save(tmp_path / "small.npy", random.integers(0, 256, (3, 1, 8, 8), dtype=np.uint8))
+    data = digits(unlabelled=tuple(str(tmp_path / name) for name in ("small.npy", "large.npy")))
+    found = data.values("unlabelled").images
+    assert found.shape == (8, 1, 8, 8)
+    assert np.array_equal(found[:3], np.load(tmp_path / "small.npy"))
+    for row, column in ((0, 0), (3, 7)):
+        square = large[4, 0, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
+        assert abs(int(found[7, 0, row, column]) - square.mean()) <= 0.5
+    np.save(tmp_path / "large.npy", large[..., :12])
+    with pytest.raises(RriseError, match=r"got \(1, 16, 12\) in .*large\.npy"):
+        digits(unlabelled=(str(tmp_path / "large.npy"),)).values("unlabelled")
 
 
 def test_calibration_inputs_among_the_unlabelled_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "test.npy", load_dataset("digits").test.images)
     with pytest.raises(RriseError, match=r"10 of 10 calibration inputs also train the surrogate"):
-        digits(unlabelled=str(tmp_path / "test.npy")).check_held_out()
+        digits(unlabelled=(str(tmp_path / "test.npy"),)).check_held_out()
 
 
 def test_a_few_held_out_inputs_among_the_unlabelled_are_kept(tmp_path: Path) -> None:
@@ -92,7 +109,7 @@ def test_a_few_held_out_inputs_among_the_unlabelled_are_kept(tmp_path: Path) -> 
     repeated = [digits(**sizes).values(split).images[:1] for split in ("calibration", "test")]
     others = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "extra.npy", np.concatenate([others, *repeated]))
-    data = digits(**sizes, unlabelled=str(tmp_path / "extra.npy"))
+    data = digits(**sizes, unlabelled=(str(tmp_path / "extra.npy"),))
     data.check_held_out()
     assert len(data.values("unlabelled")) == 42
 
@@ -102,7 +119,7 @@ def test_too_many_calibration_inputs_among_the_unlabelled_are_refused(tmp_path: 
     others = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "extra.npy", np.concatenate([others, one]))
     with pytest.raises(RriseError, match=r"1 of 10 calibration inputs .* check .*extra\.npy"):
-        digits(unlabelled=str(tmp_path / "extra.npy")).check_held_out()
+        digits(unlabelled=(str(tmp_path / "extra.npy"),)).check_held_out()
 
 
 OWN = """
@@ -176,7 +193,6 @@ def test_a_given_base_is_not_trained(own: Path) -> None:
         run_recipe(Path("third"), read_recipe(own, changes={"base.weights": "nowhere"}), QUIET)
 
 
-@pytest.mark.usefixtures("figures_left_blank")
 def test_more_inputs_and_another_architecture_for_the_surrogate(own: Path) -> None:
     more = np.random.default_rng(1).random((30, 1, 4, 4)).astype(np.float32)
     np.save("more.npy", more)
@@ -198,7 +214,6 @@ def test_more_inputs_and_another_architecture_for_the_surrogate(own: Path) -> No
     assert max(held_out) < 390
 
 
-@pytest.mark.usefixtures("figures_left_blank")
 @pytest.mark.parametrize(
     ("strategy", "objective", "score"),
     [("all", "cross-entropy", "additive"), ("head", "jensen-shannon", "probit")],

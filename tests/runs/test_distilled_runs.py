@@ -21,7 +21,7 @@ HELD_OUT, KEPT = 30, 270
 
 
 @pytest.fixture
-def based(quick_demo: Path, tmp_path: Path, figures_left_blank: None) -> Path:
+def based(quick_demo: Path, tmp_path: Path) -> Path:
     """A run that has nothing but its base classifier."""
     return with_its_base_alone(quick_demo, tmp_path / "run")
 

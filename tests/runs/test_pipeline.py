@@ -59,7 +59,7 @@ def numbers(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def copied(quick_demo: Path, tmp_path: Path, figures_left_blank: None) -> Path:
+def copied(quick_demo: Path, tmp_path: Path) -> Path:
     """A finished run of its own; new evaluations have blank figures."""
     return Path(shutil.copytree(quick_demo, tmp_path / "demo"))
 
@@ -261,7 +261,6 @@ def test_killed_in_a_training_it_goes_on_at_the_epoch(
     assert not (copied / "checkpoints" / step).exists()
 
 
-@pytest.mark.usefixtures("figures_left_blank")
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_it_leaves_a_run_that_is_continued(
     quick_demo: Path, tmp_path: Path, how: signal.Signals

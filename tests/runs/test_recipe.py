@@ -124,6 +124,7 @@ def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
         *("train", "test", "unlabelled", "copies", "copies_augmentations"),
         *("weights", "compile", "head", "votes", "promise", "confidence", "per"),
         *("fresh_votes", "mixed", "jitter", "averaging"),
+        *("query_noise", "attack_radius", "tries"),
     }
     for table, kind in TABLES.items():
         expected = {part.name for part in fields(kind)} - optional
@@ -132,11 +133,16 @@ def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
         )
 
 
+def test_a_text_is_a_list_of_one_text() -> None:
+    changed = read_recipe("digits", None, {"base.augmentations": "flip", "data.unlabelled": "more.npy"})
+    assert (changed.base.augmentations, changed.data.unlabelled) == (("flip",), ("more.npy",))
+
+
 def test_the_digits_recipe_is_the_demo() -> None:
     recipe = read_recipe("digits")
     assert (recipe.data.validation, recipe.data.calibration) == (150, 374)
     assert (recipe.votes.train, recipe.votes.calibration, recipe.votes.test) == (1_000, 10_000, 10_000)
-    assert (recipe.calibration.failure, recipe.calibration.score) == (0.01, "scaled")
+    assert (recipe.calibration.failure, recipe.calibration.score) == (0.01, "tapered")
     assert {recipe.data.seed, recipe.base.seed, recipe.votes.seed, recipe.surrogate.seed} == {100}
 
 
@@ -206,7 +212,6 @@ def test_what_is_unknown_or_missing_is_named(text: str, sentence: str, tmp_path:
         ("base.sigma=[1]", "expected base.sigma to be a number, got a list"),
         ("base.compile=1", "expected base.compile to be true or false, got a whole number: 1"),
         ("base.options=3", "expected base.options to be a table, got a whole number: 3"),
-        ("base.augmentations=flip", 'expected base.augmentations to be a list of texts, got a text: "flip"'),
         ("base.augmentations=[1]", "expected base.augmentations to be a list of texts, got a list"),
         (
             "data.validation=all",
@@ -224,7 +229,7 @@ def test_what_is_unknown_or_missing_is_named(text: str, sentence: str, tmp_path:
         ("surrogate.objective=l2", "expected surrogate.objective out of cross-entropy, jensen-shannon"),
         ("votes.precision=int8", "expected votes.precision out of float32, tf32, bfloat16"),
         ("calibration.score=3", "expected calibration.score to be a text, got a whole number: 3"),
-        ("calibration.score=probitt", "expected a score out of additive, probit, scaled; got 'probitt'"),
+        ("calibration.score=probitt", "expected a score out of additive, probit, tapered; got 'probitt'"),
         ("base.epoch=3", "a recipe has no base.epoch: did you mean base.epochs?"),
         ("base.epochs.x=3", "cannot set base.epochs.x: base.epochs is not a table"),
         ("base.epochs", "expected --set TABLE.KEY=VALUE, such as base.epochs=3; got 'base.epochs'"),

@@ -33,8 +33,8 @@ def half_space(rng: np.random.Generator, count: int) -> Inputs:
     return Inputs(np.where(positive, predicted, 1 - predicted), np.where(positive, truth, 1 - truth))
 
 
-JUDGES = half_space(np.random.default_rng(2024), 40_000)
-"""Fresh inputs, the same for all calibrations: the rates of their population up to 0.0005 or so."""
+JUDGES = half_space(np.random.default_rng(2024), 10_000)
+"""Fresh inputs, the same for all calibrations: the rates of their population up to 0.001 or so."""
 
 
 def wrong_rates(fitted: Calibration, judges: Inputs = JUDGES) -> tuple[float, float]:

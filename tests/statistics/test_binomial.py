@@ -1,11 +1,10 @@
-import os
 import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from rrise.statistics import (
@@ -63,18 +62,21 @@ def test_large_arrays_give_the_same_as_small_ones() -> None:
 
 
 @pytest.mark.parametrize("n", [10_000, 100_000])
-def test_a_million_bounds_take_two_cores_under_two_seconds(n: int) -> None:
+def test_a_million_bounds_cost_no_more_than_their_quantiles(n: int) -> None:
+    """In time of all threads, beside SciPy's quantiles alone: a busy machine slows both."""
     rng = np.random.default_rng(0)
     trials = rng.integers(n // 2, n + 1, 10**6)
-    k = rng.integers(0, trials + 1)
-    seconds = []
+    k = rng.integers(1, trials)
+    ratios = []
     for _ in range(3):
-        start = time.process_time()  # of all threads: what else runs on the machine does not count
+        start = time.process_time()
+        special.betaincinv(k, trials - k + 1, 0.001)
+        between = time.process_time()
         clopper_pearson_lower(k, trials, 0.001)
-        seconds.append((time.process_time() - start) / min(2, os.cpu_count() or 1))
-        if seconds[-1] < 2:
+        ratios.append((time.process_time() - between) / (between - start))
+        if ratios[-1] < 1.5:
             break
-    assert min(seconds) < 2, seconds
+    assert min(ratios) < 1.5, ratios
 
 
 def test_broadcasts_and_keeps_scalars() -> None:

@@ -49,21 +49,21 @@ def with_hard(rng: np.random.Generator, inputs: Inputs, share: float) -> Inputs:
     return Inputs(sure, np.where(chosen, 0.1, inputs.true_probability))
 
 
-@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
+@pytest.mark.parametrize("score", ["additive", "probit", "tapered"])
 @pytest.mark.parametrize(("failure", "beta", "size"), TIGHT)
 @pytest.mark.parametrize("hard", [0, 0.03])
 def test_the_promise_holds(failure: float, beta: float, size: int, score: str, hard: float) -> None:
     assert within(rates(failure, beta, size, score, hard=hard), failure)
 
 
-@pytest.mark.parametrize("score", ["probit", "scaled"])
+@pytest.mark.parametrize("score", ["probit", "tapered"])
 @pytest.mark.parametrize("votes", [3, 5, 20])
 def test_the_promise_holds_with_few_votes(votes: int, score: str) -> None:
     assert within(rates(0.05, 0.2, 24, score, votes=votes), 0.05)
 
 
 def worst_rates(
-    failure: float, beta: float, size: int, n: int, times: int = 4_000, **more: Any
+    failure: float, beta: float, size: int, n: int, times: int = 2_000, **more: Any
 ) -> np.ndarray:
     """Return the exact failure of each calibration on the population that attains the bound."""
     rng = np.random.default_rng([size, n])
@@ -159,7 +159,7 @@ def test_rounding_of_a_scaled_family_issues_nothing_at_the_floor() -> None:
     for _ in range(300):
         tau = rng.uniform(0.1, 3)
         scaled = Score(
-            "scaled",
+            "tapered",
             residual=lambda q, allowed, ceiling, tau=tau: probit.residual(q, allowed, ceiling) / tau,
             bound=lambda q, offset, ceiling, tau=tau: probit.bound(q, offset * tau, ceiling),
         )

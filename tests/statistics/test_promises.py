@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from rrise.statistics import Promise, Terms, fit_calibration, scaled_by
+from rrise.statistics import Promise, Terms, fit_calibration, tapered_by
 from rrise.statistics.promises import issued_offset, pac_rank, smallest_pac_size, smallest_size, tuning_part
 from tests.statistics.populations import JUDGES, WORST, half_space, within, worst_votes, wrong_rates
 
@@ -72,7 +72,7 @@ def issued_sets(times: int, size: int, **more: Any) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
+@pytest.mark.parametrize("score", ["additive", "probit", "tapered"])
 def test_issued_breaks_its_level_for_few_calibration_sets(score: str) -> None:
     among, share = issued_sets(400, 500, score=score).T
     assert within((among > FAILURE).astype(float), DOUBT)
@@ -228,7 +228,7 @@ def test_nothing_is_issued_if_no_test_passes_whatever_the_family() -> None:
     how = {
         "failure": 0.01,
         "promise": "issued",
-        "score": scaled_by({0: 1, 1: 0.1, 2: 1, 3: 1, 4: 1}, "narrow"),
+        "score": tapered_by({0: 1, 1: 0.1, 2: 1, 3: 1, 4: 1}, "narrow"),
     }
     fitted, _ = fit_calibration(q, np.full(600, 100), 10_000, **how)
     assert not fitted.lower_bound(special.ndtr(np.linspace(-4, 4, 801))).any()

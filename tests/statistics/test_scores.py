@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rrise.statistics import SCORES, Score, clopper_pearson_lower, fit_calibration, score_by_name
+from rrise.statistics import SCORES, Score, clopper_pearson_lower, fit_calibration, score_by_name, tapered_by
 
 PROBABILITY = st.floats(0, 1)
 
@@ -26,14 +26,15 @@ def test_a_score_within_the_offset_means_a_bound_below_the_evidence(
 
 
 @pytest.mark.parametrize("name", sorted(SCORES))
-def test_bounds_never_exceed_the_surrogate_or_what_unanimous_votes_prove(name: str) -> None:
+def test_bounds_never_exceed_what_unanimous_votes_prove(name: str) -> None:
     q = np.linspace(0, 1, 1001)
     for n in range(10, 400):
         ceiling = float(clopper_pearson_lower(n, n, 0.001))
         bound = SCORES[name].bound(q, 0.0, ceiling)
         assert np.all(bound <= ceiling)
-        assert np.all(bound <= q + 1e-15)
         assert np.all(np.isfinite(bound))
+        if name != "tapered":
+            assert np.all(bound <= q + 1e-15)
 
 
 def test_probit_offset_shortens_every_radius_by_the_same_length() -> None:
@@ -45,20 +46,42 @@ def test_probit_offset_shortens_every_radius_by_the_same_length() -> None:
     np.testing.assert_allclose(before - after, 0.5 * 0.4, rtol=1e-9)
 
 
-def test_scaled_offset_shortens_a_radius_by_the_spread_at_its_probit() -> None:
-    probit = np.array([-1.0, 0.0, 0.5, 1.0, 2.5, 3.0])
-    spread = np.array([0.3, 0.3, 0.6, 0.9, 0.75, 0.5])
-    bound = SCORES["scaled"].bound(stats.norm.cdf(probit), 0.4, 0.9999)
+def test_tapered_bounds_fall_by_the_spread_at_their_probit() -> None:
+    score = tapered_by({0: 0.5, 1: 1, 2: 2}, "tried")
+    probit = np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5])
+    spread = np.array([0.5, 0.5, 0.75, 1.0, 1.5, 2.0, 2.0])
+    bound = score.bound(stats.norm.cdf(probit), 0.4, 0.9999)
     np.testing.assert_allclose(stats.norm.ppf(bound), probit - 0.4 * spread, rtol=1e-9)
 
 
+def test_tapered_bounds_are_cut_at_the_ceiling_after_the_offset() -> None:
+    """Where all votes agree no bound is above what they prove, so the score is the lowest."""
+    score, ceiling = SCORES["tapered"], 0.99
+    q = stats.norm.cdf(np.array([2.0, 4.0, 8.0]))
+    assert score.bound(q, 0.5, ceiling).tolist() == pytest.approx(
+        [stats.norm.cdf(1.5), 0.99, 0.99], abs=1e-12
+    )
+    assert score.residual(q, np.full(3, ceiling), ceiling).tolist() == [-1.0, -1.0, -1.0]
+    almost = score.residual(q, np.full(3, ceiling - 1e-12), ceiling)
+    np.testing.assert_allclose(
+        almost, (stats.norm.ppf(q) - stats.norm.ppf(0.99)) / [1, 0.35, 0.35], rtol=1e-6
+    )
+
+
+def test_an_offset_of_tapered_is_never_so_bold_that_bounds_fall() -> None:
+    """Where nearly all votes of a task are unanimous, the offset is the lowest score."""
+    fitted, _ = fit_calibration([0.6] * 200, [1000] * 200, 1000, failure=0.05, score="tapered")
+    assert fitted.offset == pytest.approx(-1.0, abs=1e-9)
+    assert fitted.lower_bound([0.6])[0] < fitted.lower_bound([0.9])[0] <= fitted.ceiling
+
+
 @pytest.mark.parametrize("n", [5, 30, 1_000, 100_000])
-def test_scaled_bounds_that_are_issued_grow_with_the_top_probability(n: int) -> None:
+def test_tapered_bounds_that_are_issued_grow_with_the_top_probability(n: int) -> None:
     """An export needs this, and so does the offset at which nothing is issued."""
     ceiling = 0.2 ** (1 / n)
     q = np.linspace(0.3, 1, 200_001)
-    for offset in np.linspace(-1, 12, 79):
-        bound = SCORES["scaled"].bound(q, offset, ceiling)
+    for offset in np.linspace(-1, 14, 151):
+        bound = SCORES["tapered"].bound(q, offset, ceiling)
         issued = np.where(bound > 0.5, bound, 0)
         assert np.all(np.diff(issued) >= -1e-12)
 
@@ -107,7 +130,7 @@ def test_hardly_any_agreement_is_never_certified_at_any_level() -> None:
         ({"beta": 0.2}, "beta below the total failure"),
         ({"failure": 0.01}, "40 calibration inputs are too few for gamma=0.009: use at least 111"),
         ({"n": 9}, "9 votes can never certify at beta=0.001"),
-        ({"score": "median"}, "a score out of additive, probit, scaled; got 'median'"),
+        ({"score": "median"}, "a score out of additive, probit, tapered; got 'median'"),
         ({"top_probability": [0.9] * 39 + [np.nan]}, "got NaN at position 39"),
         ({"top_probability": [0.9] * 39 + [1.2]}, r"top probabilities in \[0, 1\]"),
         ({"top_probability": [0.9] * 39}, r"got arrays of shape \(39,\) and \(40,\)"),
@@ -122,7 +145,7 @@ def test_impossible_calibrations_are_refused_in_a_sentence(changes: dict[str, ob
 
 
 def test_names_the_scores_it_knows() -> None:
-    with pytest.raises(ValueError, match="expected a score out of additive, probit, scaled; got 'logit'"):
+    with pytest.raises(ValueError, match="expected a score out of additive, probit, tapered; got 'logit'"):
         score_by_name("logit")
 
 

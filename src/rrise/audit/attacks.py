@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from rrise.audit.victim import Best, Effort, Victim, length
+from rrise.audit.victim import Best, Effort, Moved, Victim, length
+from rrise.certifiers.certificates import Certificates
 from rrise.looks import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, UNKNOWN, VERMILLION, Look
 from rrise.registry import register
 
@@ -25,7 +26,7 @@ _PRICE = 4.0
 """What a missing logit up to the threshold costs, in logits of the gap."""
 
 
-Move = Callable[[Victim, torch.Tensor, float, Effort], torch.Tensor]
+Move = Callable[[Victim, torch.Tensor, float, Effort], Moved]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Attack:
     Attributes:
         name: its name in settings, files and tables.
         about: what it does, in one sentence.
-        move: `move(victim, inputs, radius, effort)` returns the moved inputs, each within the radius.
+        move: `move(victim, inputs, radius, effort)` returns the inputs, each moved within the radius.
         needs_gradients: whether it needs the surrogate's gradients.
         look: how it is drawn.
     """
@@ -62,7 +63,7 @@ def ascend(
     radius: float,
     effort: Effort,
     objective_of: Callable[[int], Objective],
-) -> torch.Tensor:
+) -> Moved:
     """Return the best points of projected gradient ascents, one from each start.
 
     `objective_of(start)` is the objective of a start. The first start is the input itself; the others lie at
@@ -81,21 +82,7 @@ def ascend(
             if step < effort.steps:
                 onwards = moved.detach() + stride * gradient / length(gradient).clamp_min(1e-12)
                 moved = victim.within(inputs, onwards, radius)
-    return best.points
-
-
-def _says(network: nn.Module, inputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """Return the logit of the probability that a network gives to a class."""
-    logits: torch.Tensor = network(inputs).float()
-    own: torch.Tensor = logits.gather(1, label[:, None])[:, 0]
-    return own - logits.scatter(1, label[:, None], -torch.inf).logsumexp(dim=1)
-
-
-def _ranked(network: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    """Return the classes of each input from the most to the least probable."""
-    with torch.no_grad():
-        ranked: torch.Tensor = network(inputs).float().argsort(dim=1, descending=True)
-    return ranked
+    return Moved(best.points)
 
 
 def _surrogate(victim: Victim) -> nn.Module:
@@ -104,17 +91,17 @@ def _surrogate(victim: Victim) -> nn.Module:
 
 
 def _raising(
-    network: nn.Module, inputs: torch.Tensor, place: int
+    victim: Victim, network: nn.Module, inputs: torch.Tensor, place: int, copies: int
 ) -> Callable[[int], tuple[torch.Tensor, Objective]]:
     """Return by start the class to raise, and what the network says about it.
 
     The class is the network's own (`place` 0), or the next ones in turn.
     """
-    ranked = _ranked(network, inputs)
+    ranked = victim.ranked(network, inputs, copies)
 
     def of_start(start: int) -> tuple[torch.Tensor, Objective]:
         label = ranked[:, min(place * (1 + start), ranked.shape[1] - 1)]
-        return label, lambda moved: _says(network, moved, label)
+        return label, lambda moved: victim.said(network, moved, label, copies)
 
     return of_start
 
@@ -122,8 +109,8 @@ def _raising(
 def _raise(place: int) -> Move:
     """Raise what the surrogate says about a class."""
 
-    def move(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> torch.Tensor:
-        of_start = _raising(_surrogate(victim), inputs, place)
+    def move(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> Moved:
+        of_start = _raising(victim, _surrogate(victim), inputs, place, effort.copies)
         return ascend(victim, inputs, radius, effort, lambda start: of_start(start)[1])
 
     return move
@@ -135,8 +122,8 @@ def _play_off(network_of: Callable[[Victim], nn.Module], place: int) -> Move:
     A gap between both counts for little where no radius is issued.
     """
 
-    def move(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> torch.Tensor:
-        of_start = _raising(network_of(victim), inputs, place)
+    def move(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> Moved:
+        of_start = _raising(victim, network_of(victim), inputs, place, effort.copies)
         issued = torch.tensor(victim.threshold).clamp(1e-4, 1 - 1e-4).logit()
 
         def gap_of(start: int) -> Objective:
@@ -154,20 +141,22 @@ def _play_off(network_of: Callable[[Victim], nn.Module], place: int) -> Move:
     return move
 
 
-def _queries(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> torch.Tensor:
-    """Search at random for the largest bound, from the certifier's answers alone."""
+def _queries(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> Moved:
+    """Search at random for the largest bound, from the certifier's answers alone; use the best of them."""
     best, tried = Best(inputs), inputs
+    kept: Certificates | None = None
     for _ in range(effort.queries):
         found = victim.certifier.certify(tried.cpu())
         shown = found.lower_bound if found.probabilities is None else found.probabilities.max(axis=1)
         value = torch.from_numpy(found.lower_bound + 1e-3 * shown)  # where nothing is issued, what is shown
-        best.take(tried, value.to(inputs.device))
+        better = best.take(tried, value.to(inputs.device)).cpu().numpy()
+        kept = found if kept is None else kept.where(~better, found)
         tried = victim.towards_anywhere(inputs, best.points, radius, 0.5 * radius)
-    return best.points
+    return Moved(best.points, kept, effort.queries)
 
 
-def _random(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> torch.Tensor:  # noqa: ARG001
-    return victim.towards_anywhere(inputs, inputs, radius, radius)
+def _random(victim: Victim, inputs: torch.Tensor, radius: float, effort: Effort) -> Moved:  # noqa: ARG001
+    return Moved(victim.towards_anywhere(inputs, inputs, radius, radius))
 
 
 RANDOM = register_attack(
@@ -176,7 +165,7 @@ RANDOM = register_attack(
 QUERIES = register_attack(
     Attack(
         "queries",
-        "Searches for the largest bound at random, from the certifier's answers alone.",
+        "Searches for the largest bound at random, from the certifier's answers alone, and uses the best.",
         _queries,
         False,
         Look(ORANGE, (2, 1.5), "v"),

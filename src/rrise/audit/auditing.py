@@ -2,19 +2,26 @@
 
 A certificate of an attacked input is about the smoothed classifier around *that* input. Fresh votes judge it:
 it is wrong if even the upper confidence bound of the votes for its class is below the certified lower bound.
+
+The promise of a certifier with an attack radius is proved for a larger event: the bound before it was
+shortened is wrong at the *natural* input. Votes of the natural inputs judge that too.
 """
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import special
 from torch import nn
 
 from rrise.audit.attacks import ATTACKS, Attack
 from rrise.audit.findings import NATURAL, Audit, Finding, Worst
-from rrise.audit.victim import Effort, Victim
+from rrise.audit.victim import Effort, Moved, Victim, threat_of_certifier
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import Certifier, check_base, typical_inputs
 from rrise.certifiers.surrogate import SurrogateCertifier
@@ -53,7 +60,8 @@ def audit(
         certifier: any certifier. Attacks that need the surrogate's gradients need one in torch.
         base: its base classifier; attacks are computed on its device.
         inputs: natural inputs, which did not calibrate the certifier.
-        radii: how far attacks may move an input, in L2. Default: half of sigma, and sigma.
+        radii: how far attacks may move an input, in L2. Default: half of sigma, sigma, and the certifier's
+            attack radius.
         attacks: names of attacks. Default: all that can be done.
         votes: fresh votes that judge each issued certificate.
         effort: how hard the attacks try.
@@ -79,23 +87,26 @@ def audit(
         raise SettingError(f"expected positive radii, got {bad[0]}")
     check_base(base, smoothing, typical_inputs(certifier.input_shape, smoothing.input_range))
     device = device_of(base)
-    surrogate = certifier.to(device).network if isinstance(certifier, SurrogateCertifier) else None
+    answering = certifier.to(device) if isinstance(certifier, SurrogateCertifier) else certifier
+    surrogate = answering.network if isinstance(answering, SurrogateCertifier) else None
     chosen, left_out = attacks_on(certifier, attacks)
     start = secrets.randbits(62) if seed is None else seed
-    natural = certifier.certify(given)
+    natural = answering.certify(given)
     judge = _Judge(certifier, base, given, natural, votes=votes, seed=start)
-    findings = [judge.finding(NATURAL, 0.0, given, natural)]
+    findings = [judge.finding(NATURAL, 0.0, Moved(given, natural))]
     on_progress(1)
     threshold = _threshold(natural)
     with evaluating(base):
         for attack in chosen:
             for radius in wanted:
                 generator = torch.Generator().manual_seed(derive_seed(start, attack.name, str(radius)))
-                victim = Victim(certifier, base, surrogate, threshold, generator)
-                moved = attack.move(victim, given.to(device), radius, tries).cpu()
-                findings.append(judge.finding(attack.name, radius, moved, certifier.certify(moved)))
+                victim = Victim(answering, base, surrogate, threshold, generator)
+                moved = attack.move(victim, given.to(device), radius, tries)
+                if moved.certificates is None:
+                    moved = replace(moved, certificates=answering.certify(moved.inputs.cpu()))
+                findings.append(judge.finding(attack.name, radius, moved))
                 on_progress(1)
-    guarantee = certifier.guarantee
+    guarantee, threat = certifier.guarantee, judge.threat
     return Audit(
         tuple(findings),
         repr(certifier),
@@ -104,6 +115,8 @@ def audit(
         votes,
         tries,
         left_out,
+        attack_radius=0.0 if threat is None else threat.radius,
+        tries=1 if threat is None else threat.tries,
     )
 
 
@@ -122,23 +135,17 @@ class _Judge:
     ) -> None:
         self.smoothing, self.base, self.inputs = certifier.smoothing, base, inputs
         self.natural, self.votes, self.seed = natural, votes, derive_seed(seed, "judge")
+        self.threat = threat_of_certifier(certifier)
 
-    def finding(self, attack: str, radius: float, moved: torch.Tensor, found: Certificates) -> Finding:
+    def finding(self, attack: str, radius: float, made: Moved) -> Finding:
         """Count the wrong certificates of moved inputs."""
+        found, moved = made.certificates, made.inputs.cpu()
+        assert found is not None
         places = np.flatnonzero(found.issued)
         bound, share, upper = found.lower_bound[places], np.zeros(0), np.zeros(0)
         if len(places):
-            counts = collect_votes(
-                self.base,
-                moved[torch.from_numpy(places)],
-                sigma=self.smoothing.noise,
-                n=self.votes,
-                seed=self.seed,
-                split=f"audit-{attack}-{radius:g}",
-                input_range=self.smoothing.input_range,
-                precision=self.smoothing.precision,
-            )
-            agreeing = votes_for(np.asarray(counts), found.label[places])
+            counts = self._votes(moved[torch.from_numpy(places)], f"audit-{attack}-{radius:g}")
+            agreeing = votes_for(counts, found.label[places])
             share = agreeing / self.votes
             upper = clopper_pearson_upper(agreeing, self.votes, DOUBT)
         order = np.argsort(share - bound)[:_WORST]
@@ -165,13 +172,41 @@ class _Judge:
             int((share < bound).sum()),
             int((found.label != self.natural.label).sum()),
             tuple(worst),
+            tries=made.tries,
+            wrong_before=self._wrong_before(found),
         )
+
+    def _wrong_before(self, found: Certificates) -> int | None:
+        """Count the bounds that, before they were shortened, are wrong at the natural inputs."""
+        if self.threat is None or self.threat.radius == 0:
+            return None
+        agreeing = votes_for(self._natural_votes, found.label)[found.issued]
+        bound = special.ndtr(special.ndtri(found.lower_bound[found.issued]) + self.threat.shift)
+        return int((clopper_pearson_upper(agreeing, self.votes, DOUBT) < bound).sum())
+
+    @cached_property
+    def _natural_votes(self) -> NDArray[np.int64]:
+        return self._votes(self.inputs, "audit-before")
+
+    def _votes(self, inputs: torch.Tensor, split: str) -> NDArray[np.int64]:
+        counts = collect_votes(
+            self.base,
+            inputs,
+            sigma=self.smoothing.noise,
+            n=self.votes,
+            seed=self.seed,
+            split=split,
+            input_range=self.smoothing.input_range,
+            precision=self.smoothing.precision,
+        )
+        return np.asarray(counts)
 
 
 def radii_of(certifier: Certifier, radii: Sequence[float] | None) -> list[float]:
-    """Return the radii to attack at: those given, or half of sigma and sigma."""
-    sigma = certifier.smoothing.sigma
-    return list(radii) if radii else [sigma / 2, sigma]
+    """Return the radii to attack at: those given, or the attack radius, half of sigma and sigma."""
+    sigma, threat = certifier.smoothing.sigma, threat_of_certifier(certifier)
+    own = {threat.radius} - {0.0} if threat is not None else set()
+    return list(radii) if radii else sorted({sigma / 2, sigma} | own)
 
 
 def attacks_on(certifier: Certifier, names: Sequence[str] | None) -> tuple[list[Attack], tuple[str, ...]]:

@@ -31,7 +31,13 @@ def attack_figure(audit: Audit) -> Drawing:
                 drawing.mark(axes, finding.radius, share, words)
         if audit.promised is not None:
             promised = 100 * audit.promised
-            axes.axhline(promised, color=INK, linewidth=1.0, dashes=(5, 3), label="promised without attack")
+            axes.axhline(
+                promised,
+                color=INK,
+                linewidth=1.0,
+                dashes=(5, 3),
+                label="promised" if audit.attack_radius else "promised without attack",
+            )
         share = 100 * natural.failure[0]
         drawing.mark(axes, 0.0, share, f"{NATURAL}: {share:.1f} %")
         axes.set(xlabel="radius of the attack", title="% of inputs with a wrong certificate")

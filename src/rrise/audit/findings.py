@@ -41,6 +41,9 @@ class Finding:
         above: how many of them have a bound above the share of the fresh votes.
         changed: how many labels the attack changed.
         worst: the issued certificates with the largest excess over the votes.
+        tries: how many certificates the attack asked for, for each input, to use the best.
+        wrong_before: how many bounds, before they were shortened by the certifier's attack radius, are wrong
+            at the natural inputs. This is what the promise is proved for. None if there is no attack radius.
     """
 
     attack: str
@@ -51,6 +54,8 @@ class Finding:
     above: int
     changed: int
     worst: tuple[Worst, ...] = ()
+    tries: int = 1
+    wrong_before: int | None = None
 
     @property
     def failure(self) -> tuple[float, float, float]:
@@ -92,6 +97,8 @@ class Audit:
         votes: fresh votes that judged each issued certificate.
         effort: how hard the attacks tried.
         left_out: attacks that need gradients which this certifier does not have.
+        attack_radius: how far inputs may be moved such that the promise still holds.
+        tries: how many certificates may be asked for, for each input, such that it still holds.
     """
 
     findings: tuple[Finding, ...]
@@ -101,10 +108,16 @@ class Audit:
     votes: int
     effort: Effort = field(default_factory=Effort)
     left_out: tuple[str, ...] = ()
+    attack_radius: float = 0.0
+    tries: int = 1
+
+    def covers(self, finding: Finding) -> bool:
+        """Tell whether the promise is about this finding: not moved too far, nor with too many tries."""
+        return finding.radius <= self.attack_radius and finding.tries <= self.tries
 
     def to_json(self) -> Json:
         """Return everything but the inputs as JSON."""
-        own = ("certifier", "promise", "promised", "votes")
+        own = ("certifier", "promise", "promised", "votes", "attack_radius", "tries")
         return {
             **{name: getattr(self, name) for name in own},
             "effort": asdict(self.effort),

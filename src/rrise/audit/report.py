@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rrise.audit.attacks import ATTACKS
 from rrise.audit.figure import attack_figure
-from rrise.audit.findings import Audit, Worst
+from rrise.audit.findings import Audit, Finding, Worst
 from rrise.defaults import DOUBT
 from rrise.evaluation.report.images import png_bytes
 from rrise.files import new_folder, write_bytes, write_json, write_text
@@ -21,6 +21,8 @@ HEADINGS = (
     "wrong, of all inputs",
     "wrong, of issued",
     "above",
+    "wrong before",
+    "promised",
 )
 _ENLARGED = 128
 
@@ -59,29 +61,48 @@ def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
             _share(finding.wrong, finding.failure),
             _share(finding.wrong, finding.failure_of_issued),
             str(finding.above),
+            "–" if finding.wrong_before is None else str(finding.wrong_before),
+            _promised(audit, finding),
         )
         for finding in audit.findings
     ]
 
 
 def verdict(audit: Audit) -> str:
-    """Say in one sentence what the attacks reached."""
-    worst = max(audit.findings, key=lambda finding: finding.failure[1])
+    """Say in one sentence or two what the attacks reached."""
     if audit.promised is None:
         return "This certifier promises nothing."
-    share, low, _ = worst.failure
-    words = f"the attack {worst.attack} at radius {worst.radius:g}"
-    if low > audit.promised and not worst.radius:
-        return (
-            f"Broken without any attack: {100 * share:.1f} % of the natural inputs get a wrong certificate, "
-            f"and {100 * audit.promised:g} % are promised."
+    covered = [finding for finding in audit.findings if audit.covers(finding)]
+    others = [finding for finding in audit.findings if not audit.covers(finding)]
+    promised = f"{100 * audit.promised:g} %"
+    for findings, is_promised in ((covered, True), (others, False)):
+        worst = max(findings, key=lambda finding: finding.failure[1], default=None)
+        if worst is None or worst.failure[1] <= audit.promised:
+            continue
+        where = (
+            f"under the attack {worst.attack} at radius {worst.radius:g}" if worst.radius else "unattacked"
         )
-    if low > audit.promised:
+        share = f"{100 * worst.failure[0]:.1f} % of the inputs get a wrong certificate"
+        if is_promised:
+            return f"Broken: {where}, {share}, and at most {promised} are promised."
         return (
-            f"Broken: under {words}, {100 * share:.1f} % of the inputs get a wrong certificate. The failure "
-            f"of {100 * audit.promised:g} % is promised only for inputs that nobody chose."
+            f"{where[0].upper()}{where[1:]}, {share}. The failure of {promised} is promised {_limits(audit)}."
         )
-    return f"No attack is proved to exceed the promised failure of {100 * audit.promised:g} %."
+    return f"No attack is proved to exceed the promised failure of {promised}."
+
+
+def _limits(audit: Audit) -> str:
+    """Say for which inputs the failure is promised."""
+    if audit.attack_radius == 0 and audit.tries == 1:
+        return "only for inputs that nobody chose"
+    tries = "one try" if audit.tries == 1 else f"{audit.tries} tries"
+    return f"only for inputs moved by at most {audit.attack_radius:g}, and for {tries}"
+
+
+def _promised(audit: Audit, finding: Finding) -> str:
+    if audit.promised is None or not audit.covers(finding):
+        return "nothing"
+    return f"{100 * audit.promised:g} %"
 
 
 def audit_text(audit: Audit) -> str:
@@ -101,7 +122,9 @@ def audit_text(audit: Audit) -> str:
         *rows,
         "",
         f"*Wrong*: even the upper bound of {audit.votes:,} fresh votes, at level {DOUBT:g}, is below the "
-        f"certified bound. *Above*: the bound is above the share of these votes. Intervals are at 95 %.",
+        f"certified bound. *Above*: the bound is above the share of these votes. *Wrong before*: the bound, "
+        f"before it was shortened by the attack radius, is wrong at the natural input; the promise is proved "
+        f"for this. Intervals are at 95 %.",
         "",
         *(f"- `{name}`: {ATTACKS[name].about}" for name in attacks),
     ]

@@ -6,8 +6,10 @@ from typing import Annotated
 import torch
 from torch import nn
 
+from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import Certifier
 from rrise.settings import Setting, check_settings
+from rrise.statistics import Threat
 from rrise.votes.smoothing import Smoothing
 
 
@@ -18,7 +20,7 @@ class Effort:
     Attributes:
         steps: gradient steps from each start.
         restarts: starts for each input; the first is the input itself.
-        copies: noisy copies at each step, for the smoothed probability.
+        copies: noisy copies at each step, for the smoothed probability, and to average over query noise.
         queries: certificates that an attack without gradients asks for, for each input.
     """
 
@@ -54,6 +56,12 @@ class Victim:
         """The smoothed classifier."""
         return self.certifier.smoothing
 
+    @property
+    def query_noise(self) -> float:
+        """The level of the noise that the certifier adds to queries; an attack knows it, not the noise."""
+        threat = threat_of_certifier(self.certifier)
+        return 0.0 if threat is None else threat.query_noise
+
     def normal(self, like: torch.Tensor, copies: int | None = None) -> torch.Tensor:
         """Return standard normal numbers in the shape of a tensor and on its device, perhaps in copies."""
         shape = like.shape if copies is None else (copies, *like.shape)
@@ -76,12 +84,69 @@ class Victim:
 
     def smoothed(self, inputs: torch.Tensor, label: torch.Tensor, copies: int) -> torch.Tensor:
         """Return an estimate of the logit of a class under noise, with a gradient."""
-        noisy = inputs + self.smoothing.sigma * self.normal(inputs, copies)
+        share = self._averaged(self.base, inputs, self.smoothing.sigma, copies).gather(1, label[:, None])
+        return share[:, 0].clamp(1e-4, 1 - 1e-4).logit()
+
+    def said(
+        self, network: nn.Module, inputs: torch.Tensor, label: torch.Tensor, copies: int
+    ) -> torch.Tensor:
+        """Return the logit of the probability that a network gives to a class, with a gradient.
+
+        If queries have noise, it is that of the average probability.
+        """
+        if self.query_noise:
+            share = self._averaged(network, inputs, self.query_noise, copies).gather(1, label[:, None])
+            return share[:, 0].clamp(1e-6, 1 - 1e-6).logit()
+        logits = _logits(network, inputs)
+        own: torch.Tensor = logits.gather(1, label[:, None])[:, 0]
+        return own - logits.scatter(1, label[:, None], -torch.inf).logsumexp(dim=1)
+
+    def ranked(self, network: nn.Module, inputs: torch.Tensor, copies: int) -> torch.Tensor:
+        """Return the classes of each input from the most to the least probable for a network."""
+        with torch.no_grad():
+            if self.query_noise:
+                found = self._averaged(network, inputs, self.query_noise, copies)
+            else:
+                found = _logits(network, inputs)
+            ranked: torch.Tensor = found.argsort(dim=1, descending=True)
+        return ranked
+
+    def _averaged(self, network: nn.Module, inputs: torch.Tensor, level: float, copies: int) -> torch.Tensor:
+        """Return the average class probabilities over noisy copies."""
+        noisy = inputs + level * self.normal(inputs, copies)
         if self.smoothing.input_range is not None:
             noisy = noisy.clamp(*self.smoothing.input_range)
-        shares = self.base(noisy.flatten(0, 1)).float().softmax(dim=1).unflatten(0, (copies, len(inputs)))
-        share: torch.Tensor = shares.mean(dim=0).gather(1, label[:, None])[:, 0]
-        return share.clamp(1e-4, 1 - 1e-4).logit()
+        shares = _logits(network, noisy.flatten(0, 1)).softmax(dim=1)
+        average: torch.Tensor = shares.unflatten(0, (copies, len(inputs))).mean(dim=0)
+        return average
+
+
+def _logits(network: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    """Return what an attack computes with: on a GPU in bfloat16, which is faster and exact enough for it."""
+    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=inputs.device.type == "cuda"):
+        logits: torch.Tensor = network(inputs)
+    return logits.float()
+
+
+def threat_of_certifier(certifier: Certifier) -> Threat | None:
+    """Return what the certifier's promise allows to happen to inputs before they are certified."""
+    facts = certifier.guarantee.calibration
+    return None if facts is None else facts.threat
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """What an attack made of inputs.
+
+    Attributes:
+        inputs: the moved inputs, each within the radius.
+        certificates: the certificates that the attack got and uses; None: it asks once, at the end.
+        tries: how many certificates it asked for, for each input, of those it might have used.
+    """
+
+    inputs: torch.Tensor
+    certificates: Certificates | None = None
+    tries: int = 1
 
 
 class Best:
@@ -91,10 +156,11 @@ class Best:
         self.points = inputs.clone()
         self.values = torch.full((len(inputs),), -torch.inf, device=inputs.device, dtype=torch.float64)
 
-    def take(self, points: torch.Tensor, values: torch.Tensor) -> None:
-        """Keep those of these points that are better."""
-        better = values > self.values
+    def take(self, points: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Keep those of these points that are better, and return which they are."""
+        better: torch.Tensor = values > self.values
         self.points[better], self.values[better] = points[better], values.double()[better]
+        return better
 
 
 def length(shift: torch.Tensor) -> torch.Tensor:

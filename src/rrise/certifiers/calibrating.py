@@ -10,6 +10,7 @@ from torch import nn
 
 from rrise.certifiers.guarantee import surrogate_guarantee
 from rrise.certifiers.probe import Probe
+from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import query_evidence
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
@@ -23,10 +24,10 @@ from rrise.models.inspection import precision_name, precision_of, uncompiled
 from rrise.models.logits import logits_of
 from rrise.models.precision import identity_at
 from rrise.models.program import Program
-from rrise.statistics import FLOORED, Level, Promise, Rule, Score, fit_calibration
+from rrise.statistics import FLOORED, Level, Promise, Rule, Score, Threat, fit_calibration, threat_of
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
-from rrise.votes.noise import Noise, as_noise
+from rrise.votes.noise import Gaussian, Noise, as_noise
 from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
@@ -53,6 +54,10 @@ def calibrate(
     allow_seen: bool = False,
     batch_size: int = BATCH_SIZE,
     query_votes: Any = None,
+    attack_radius: float = 0.0,
+    query_noise: float | None = None,
+    tries: int = 1,
+    noise_seed: int | None = None,
 ) -> SurrogateCertifier:
     """Calibrate a surrogate once, on held-out inputs and their votes.
 
@@ -76,7 +81,7 @@ def calibrate(
         per: keep the promise for each class that the surrogate answers (`class`), or for each of these
             groups of classes. Default: for all inputs together.
         beta: the level at which votes are bounded. Default: 0.2, or 0.001 under the rule `paper`.
-        score: `scaled`, `probit`, `additive` as in the paper, or a `Score`.
+        score: `tapered`, `probit`, `additive` as in the paper, or a `Score`.
         rule: `floored` charges only for issued bounds and splits the failure as `gamma / (1 - beta)`; `paper`
             charges for all bounds and splits it as `beta + gamma`.
         input_range: lowest and highest value of an input. Default: that of the votes, or (0, 1).
@@ -88,6 +93,12 @@ def calibrate(
         batch_size: inputs per forward pass.
         query_votes: a few further votes of the calibration inputs, with noise of their own. They prepare
             `with_votes` for that number of votes.
+        attack_radius: keep the promise also if somebody moved the input by up to this L2 distance before it
+            was certified. `failure` is then that under attack, and every radius is shorter by this much.
+        query_noise: the level of the secret noise that the surrogate sees each query with. Default: none
+            without `attack_radius`; with it, what the surrogate was trained with.
+        tries: how many certificates somebody may ask for on behalf of one input, and use the best.
+        noise_seed: makes the query noise of the calibration inputs reproducible. Queries stay secret.
 
     Returns:
         The certifier.
@@ -120,9 +131,11 @@ def calibrate(
     given = None if base is None else identity_at(base, precision, inputs, "base classifier")
     plain = precision_name(surrogate if base is None else base)
     smoothing = _common_smoothing(surrogate, votes, given, sigma, limits, plain_precision=plain)
-    seen = _seen_in_training(surrogate, digests, allow_seen)
+    trained_on = _seen_in_training(surrogate, digests, allow_seen)
     network, program = _frozen(surrogate, inputs)
-    label, top_probability = top_prediction(network, inputs, batch_size)
+    threat = _threat(surrogate, attack_radius, query_noise, tries, smoothing.noise)
+    seen = QueryNoise(threat, limits, seed=noise_seed).seen(inputs)
+    label, top_probability = top_prediction(network, seen, batch_size)
     probe = Probe.of(network, inputs)
     classes = probe.logits.shape[1]
     counts, n = check_votes(votes, len(inputs), classes)
@@ -140,6 +153,7 @@ def calibrate(
         confidence=confidence,
         label=label,
         groups=class_groups(per, names),
+        threat=threat,
     )
     return SurrogateCertifier(
         network=network,
@@ -149,10 +163,22 @@ def calibrate(
         smoothing=smoothing,
         calibration=calibration,
         evidence=evidence,
-        guarantee=surrogate_guarantee(calibration, evidence, smoothing, seen),
+        guarantee=surrogate_guarantee(calibration, evidence, smoothing, trained_on),
         class_names=names,
-        query=query_evidence(ordered, votes, query_votes, label),
+        query=None if threat else query_evidence(ordered, votes, query_votes, label),
     )
+
+
+def _threat(
+    surrogate: nn.Module, radius: float, query_noise: float | None, tries: int, noise: Noise
+) -> Threat | None:
+    """Return what may happen to inputs before they are certified; None without query noise."""
+    if query_noise is None and (radius or tries != 1) and isinstance(surrogate, Surrogate):
+        query_noise = surrogate.query_noise or None
+    found = threat_of(radius, query_noise, tries, noise.sigma)
+    if found is not None and type(noise) is not Gaussian:
+        raise SettingError(f"query noise needs votes with Gaussian noise, got {noise.name} noise")
+    return found
 
 
 def _input_range(given: InputRange | str, of_votes: Smoothing | None) -> InputRange:

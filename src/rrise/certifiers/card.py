@@ -87,6 +87,11 @@ def calibration_rows(calibration: Calibration) -> str:
         "votes per input": str(calibration.n),
         "beta, gamma, failure": levels,
     }
+    if (threat := calibration.threat) is not None:
+        tries = "one try" if threat.tries == 1 else f"{threat.tries} tries"
+        rows["attack radius"] = f"{threat.radius:g}, with {tries} per input"
+        rows["query noise"] = f"{threat.query_noise:g}, drawn in secret for each query"
+        rows["failure on inputs that nobody moved"] = format_up(float(calibration.natural_failure), 6)
     if calibration.groups is not None:
         rows["group of each class"] = ", ".join(map(str, calibration.groups))
     return "\n".join(f"| {name} | {text} |" for name, text in rows.items())

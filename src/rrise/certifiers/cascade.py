@@ -27,7 +27,8 @@ class Cascade(Extending):
 
     Guarantee: the probability that a radius is issued and wrong is at most the sum of both failures. One of
     the two certificates is returned; the first is wrong with the first probability at most, the second with
-    the second, whatever the input. The sum is of the first certifier's kind.
+    the second, whatever the input. The sum is of the first certifier's kind. If the first has an attack
+    radius, it holds for inputs moved by up to that. The second failure then counts once for each try.
 
     Args:
         first: a calibrated surrogate, with or without votes; its promise is `marginal` or `pac`, for all
@@ -110,10 +111,11 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
         raise SettingError(
             f"a cascade needs a method that keeps its level for each input, not {second.method}"
         )
+    tries = 1 if facts.threat is None else facts.threat.tries
     return replace(
         first,
         method=CASCADE,
-        failure=first.failure + second.failure,
+        failure=first.failure + tries * second.failure,
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
         settings={
             "radius": radius,

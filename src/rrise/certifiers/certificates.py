@@ -90,6 +90,17 @@ class Certificates:
             arrays[name] = None if values is None else values[rows]
         return replace(self, **arrays)
 
+    def where(self, kept: NDArray[np.bool_], other: "Certificates") -> "Certificates":
+        """Return these certificates where `kept`, and those of `other` elsewhere, under this guarantee."""
+        arrays: dict[str, Any] = {
+            name: np.where(kept, getattr(self, name), getattr(other, name)) for name in _ARRAYS
+        }
+        for name in _OPTIONAL:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            rows = kept.reshape(-1, *[1] * (0 if mine is None else mine.ndim - 1))
+            arrays[name] = None if mine is None or theirs is None else np.where(rows, mine, theirs)
+        return replace(self, **arrays)
+
     def __repr__(self) -> str:
         """Return a small table of at most a few certificates."""
         head = f"Certificates of {len(self)} inputs: {int(self.issued.sum())} issued"

@@ -18,12 +18,12 @@ from rrise.models.head import find_head
 from rrise.models.logits import logits_of
 from rrise.progress import OnProgress, progress_bar
 from rrise.seeds import derive_seed
-from rrise.statistics import Level, Promise, Score, Terms
+from rrise.statistics import Level, Promise, Score, Terms, threat_of
 from rrise.training.settings import SurrogateTraining
 from rrise.training.surrogate_training import train_surrogate
 from rrise.votes.array import Votes
 from rrise.votes.collect import collect_votes
-from rrise.votes.noise import Noise
+from rrise.votes.noise import Noise, as_noise
 
 TRAINING_VOTES = 100
 CALIBRATION_VOTES = 1_000
@@ -44,6 +44,9 @@ def fit(
     training_votes: int = TRAINING_VOTES,
     calibration_votes: int = CALIBRATION_VOTES,
     score: str | Score = SCORE,
+    attack_radius: float = 0.0,
+    query_noise: float | None = None,
+    tries: int = 1,
     strategy: str | None = None,
     training: SurrogateTraining | None = None,
     input_range: InputRange = (0.0, 1.0),
@@ -70,9 +73,14 @@ def fit(
         calibration: how many inputs calibrate. A whole number is a count, a fraction a share.
         training_votes: votes per training input; `distill` draws its own instead.
         calibration_votes: votes per calibration input.
-        score: `scaled`, `probit`, `additive` as in the paper, or a `Score`.
+        score: `tapered`, `probit`, `additive` as in the paper, or a `Score`.
+        attack_radius: keep the promise also for inputs that somebody moved by up to this L2 distance; see
+            `calibrate`.
+        query_noise: the level of the secret noise that the surrogate sees each query with. Default: none
+            without `attack_radius`; with it, that of `training`, or half of sigma.
+        tries: how many certificates somebody may ask for on behalf of one input, and use the best.
         strategy: how to train the surrogate, such as `distill`. Default: train its last layer, or all weights
-            if it has no such layer.
+            if it has no such layer; with query noise, `distill`.
         training: all settings of its training, instead of `strategy`.
         input_range: lowest and highest value of an input; None for any value.
         class_names: names of the classes. Default: their numbers.
@@ -97,12 +105,21 @@ def fit(
     inputs = as_inputs(images, input_range=input_range).numpy()
     order = np.random.default_rng(derive_seed(seed, "fit")).permutation(len(inputs))
     held = _count(calibration, len(inputs))
-    Terms(failure, score=score, promise=promise, confidence=confidence).check(held, calibration_votes)
-    parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
-    bar = _bars(verbose)
     if training is not None and strategy is not None:
         raise SettingError(f"expected strategy or training, got both: use training.changed({strategy=})")
-    how = training or SurrogateTraining(strategy=strategy or _strategy(base, inputs), seed=seed)
+    if query_noise is None and (attack_radius or tries != 1):
+        query_noise = (training and training.query_noise) or as_noise(sigma).sigma / 2
+    threat = threat_of(attack_radius, query_noise, tries, as_noise(sigma).sigma)
+    Terms(failure, score=score, promise=promise, confidence=confidence, threat=threat).check(
+        held, calibration_votes
+    )
+    parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}
+    bar = _bars(verbose)
+    how = training or SurrogateTraining(
+        strategy=strategy or ("distill" if query_noise else _strategy(base, inputs)),
+        query_noise=query_noise or 0.0,
+        seed=seed,
+    )
     distills = how.strategy == "distill"
     votes: dict[str, Votes] = {}
     for name, n in (("train", training_votes), ("calibration", calibration_votes)):
@@ -138,6 +155,9 @@ def fit(
         confidence=confidence,
         per=per,
         score=score,
+        attack_radius=attack_radius,
+        query_noise=query_noise,
+        tries=tries,
         base=base,
         class_names=class_names,
         allow_seen=allow_seen,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from rrise.errors import FolderError
+from rrise.errors import FolderError, MismatchError
 from rrise.files import Json, sha256_of_json
 from rrise.statistics import (
     FLOORED,
@@ -14,6 +14,7 @@ from rrise.statistics import (
     Calibration,
     CalibrationEvidence,
     Promise,
+    Threat,
     exact_level,
     level_text,
 )
@@ -60,6 +61,10 @@ class Assumption(StrEnum):
     """The calibration inputs were chosen without looking at their scores."""
     SAME_FORM = "same-form"
     """The surrogate runs in the form in which it was calibrated."""
+    SECRET_NOISE = "secret-noise"
+    """Nobody knows the noise of a query before the query is in."""
+    MOVED_INPUTS = "moved-inputs"
+    """An attacker moves new inputs as they arrive, within a radius, and has a number of tries."""
     OTHER_DEVICE = "other-device"
     """The surrogate computes on another device what it was calibrated with, as its probe tells."""
 
@@ -71,7 +76,8 @@ class CalibrationFacts:
     `seen_in_training` counts calibration inputs that the surrogate was trained on; None if unknown. `source`
     names the calibration inputs if they are not simply held-out data. `rule` names the calibration rule.
     `confidence` is that over the calibration set, None for a marginal promise. `groups` is the group of each
-    class, if each group has a promise of its own.
+    class, if each group has a promise of its own. `threat` is what may happen to inputs before they are
+    certified, and `natural_failure` the failure if it does not happen.
     """
 
     score: str
@@ -85,6 +91,8 @@ class CalibrationFacts:
     rule: str = PAPER.name
     confidence: Fraction | None = None
     groups: tuple[int, ...] | None = None
+    threat: Threat | None = None
+    natural_failure: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -239,6 +247,15 @@ def surrogate_guarantee(
         assumptions.append(Assumption.CHOSEN_BLINDLY)
     if form is not None:
         assumptions.append(Assumption.SAME_FORM)
+    if (threat := calibration.threat) is not None:
+        if threat.sigma != smoothing.sigma:
+            raise MismatchError(
+                f"expected an attack radius for votes with sigma {smoothing.sigma:g}, got one for "
+                f"{threat.sigma:g}"
+            )
+        assumptions.append(Assumption.SECRET_NOISE)
+        if threat.matters:
+            assumptions.append(Assumption.MOVED_INPUTS)
     facts = CalibrationFacts(
         calibration.score.name,
         calibration.beta,
@@ -251,6 +268,8 @@ def surrogate_guarantee(
         calibration.rule.name,
         calibration.confidence,
         calibration.groups,
+        threat,
+        None if threat is None else calibration.natural_failure,
     )
     return Guarantee(
         method,
@@ -281,13 +300,15 @@ def no_guarantee(
 def _calibration_to_json(facts: CalibrationFacts) -> Json:
     """Return the facts; those that the paper's rule does not have are left out, as in all earlier files."""
     sure = facts.confidence
-    more = {
+    more: Json = {
         "rule": facts.rule,
         "confidence": None if sure is None else level_text(sure),
         "groups": None if facts.groups is None else list(facts.groups),
     }
     if (facts.rule, sure, facts.groups) == (PAPER.name, None, None):
         more = {}
+    if facts.threat is not None and facts.natural_failure is not None:
+        more |= {"threat": dict(vars(facts.threat)), "natural_failure": level_text(facts.natural_failure)}
     known = {name: value for name, value in vars(facts).items() if name not in _ADDED}
     return {**known, "beta": level_text(facts.beta), "gamma": level_text(facts.gamma), **more}
 
@@ -298,7 +319,10 @@ def _calibration_from_json(value: Json) -> CalibrationFacts:
         read["confidence"] = exact_level(value["confidence"], "confidence")
     if value.get("groups") is not None:
         read["groups"] = tuple(value["groups"])
+    if value.get("threat") is not None:
+        read["threat"] = Threat(**value["threat"])
+        read["natural_failure"] = exact_level(value["natural_failure"], "natural_failure")
     return CalibrationFacts(**{**value, **read})
 
 
-_ADDED = ("rule", "confidence", "groups")
+_ADDED = ("rule", "confidence", "groups", "threat", "natural_failure")

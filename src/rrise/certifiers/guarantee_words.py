@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from rrise.certifiers.guarantee import Assumption, CalibrationFacts, FormFacts, Guarantee, Kind
 from rrise.files import Json
-from rrise.statistics import PAPER, format_up, level_text
+from rrise.statistics import PAPER, Threat, format_up, level_text
 
 WRONG = "the smoothed classifier does not answer the label, or its answer changes within the {norm} radius"
 ABOUT_THE_TRUTH = (
@@ -92,11 +93,11 @@ def _promise(guarantee: Guarantee, own: MethodWords) -> str:
 def _calibrated(guarantee: Guarantee) -> tuple[str, str]:
     """Return what a calibrated surrogate promises, and what the probability is over."""
     failure = guarantee.failure_text
+    attacked, noise = _attacked(guarantee), _noise(guarantee)
     if guarantee.kind is Kind.MARGINAL:
         return (
-            f"The probability of issuing a wrong radius is at most {failure}.",
-            "The probability is over the calibration inputs, the new input and the noise of the votes "
-            "together (marginal).",
+            f"The probability of issuing a wrong radius is at most {failure}{attacked}",
+            f"The probability is over the calibration inputs, the new input and {noise} together (marginal).",
         )
     confidence = _calibration_of(guarantee).confidence
     assert confidence is not None
@@ -106,10 +107,34 @@ def _calibrated(guarantee: Guarantee) -> tuple[str, str]:
     )
     if guarantee.kind is Kind.PAC:
         return (
-            f"The probability of issuing a wrong radius for a new input is at most {failure}.",
+            f"The probability of issuing a wrong radius for a new input is at most {failure}{attacked}",
             f"{sure} (PAC).",
         )
     return (f"Among issued radii, the probability of a wrong one is at most {failure}.", f"{sure}.")
+
+
+def _attacked(guarantee: Guarantee) -> str:
+    """End the sentence of the promise; say what holds for moved inputs, and what for others."""
+    facts = _calibration_of(guarantee)
+    if facts.threat is None or facts.natural_failure is None or not facts.threat.matters:
+        return "."
+    tries = "" if facts.threat.tries == 1 else f", for the best of {facts.threat.tries} tries"
+    moved = f" even if somebody moved the input by up to {facts.threat.radius:g} before it was certified"
+    natural = "" if guarantee.method == CASCADE else _natural(facts.natural_failure)
+    return f",{moved if facts.threat.radius > 0 else ''}{tries}.{natural}".replace(",,", ",")
+
+
+def _natural(failure: Fraction) -> str:
+    return f" For an input that nobody moved, one try fails with probability at most {_up(failure)}."
+
+
+def _up(level: Fraction) -> str:
+    return format_up(float(level), 6).rstrip("0")
+
+
+def _noise(guarantee: Guarantee) -> str:
+    more = "" if _calibration_of(guarantee).threat is None else " and of the query"
+    return f"the noise of the votes{more}"
 
 
 def _per_group(guarantee: Guarantee) -> str:
@@ -137,6 +162,10 @@ def _assumption(guarantee: Guarantee, assumption: Assumption) -> str:
             "nobody looked at scores or votes to decide which calibration inputs to take, or how many."
         ),
         Assumption.SAME_FORM: lambda given: _same_form(given.form),
+        Assumption.SECRET_NOISE: lambda _: (
+            "the certifier draws new noise for each query, and nobody knows it before the query is in."
+        ),
+        Assumption.MOVED_INPUTS: lambda given: _moved_inputs(_threat_of(given)),
         Assumption.OTHER_DEVICE: lambda given: _other_device(given.form),
     }
     return written[assumption](guarantee)
@@ -145,9 +174,20 @@ def _assumption(guarantee: Guarantee, assumption: Assumption) -> str:
 def _exchangeable(guarantee: Guarantee) -> str:
     source = _calibration_of(guarantee).source
     which = "" if source is None else f" The calibration inputs are {source}."
+    threat = _calibration_of(guarantee).threat
+    drawn = "the input" if threat is None or threat.radius == 0 else "the input, before anybody moved it,"
     return (
-        "the input is exchangeable with the calibration inputs: it is drawn in the same way, and nobody "
+        f"{drawn} is exchangeable with the calibration inputs: it is drawn in the same way, and nobody "
         f"chose it after looking at the surrogate.{which}"
+    )
+
+
+def _moved_inputs(threat: Threat) -> str:
+    tries = "one certificate" if threat.tries == 1 else f"up to {threat.tries} certificates"
+    return (
+        f"an attacker moves new inputs as they arrive, by at most {threat.radius:g} in L2, and asks for "
+        f"{tries} for each. The attacker does not choose which inputs arrive. Nobody moved the calibration "
+        f"inputs."
     )
 
 
@@ -186,15 +226,39 @@ def _not_promised(guarantee: Guarantee, own: MethodWords) -> tuple[str, ...]:
     nominal = "" if guarantee.nominal is None else own.nominal.format(nominal=level_text(guarantee.nominal))
     if guarantee.calibration is not None:
         return (
-            "anything for attacked inputs or after a shift of the data. Monte Carlo certificates do not have "
-            "this weakness.",
+            _against_attacks(guarantee.calibration.threat),
             EACH_INPUT if guarantee.kind is Kind.ISSUED else _among_issued(guarantee),
             *((NOT_ISSUED,) if guarantee.calibration.rule != PAPER.name else ()),
-            *((BEST_OF_SEVERAL,) if Assumption.FRESH_NOISE in guarantee.assumptions else ()),
+            *((BEST_OF_SEVERAL,) if _has_its_own_noise(guarantee) else ()),
             ABOUT_THE_TRUTH,
         )
     several = BEST_OF_SEVERAL if guarantee.kind is Kind.PER_INPUT and not nominal else ""
     return tuple(text for text in (nominal, several, ABOUT_THE_TRUTH) if text)
+
+
+def _has_its_own_noise(guarantee: Guarantee) -> bool:
+    """Whether the same input gets other certificates each time, and nothing is said of several tries."""
+    threat = _calibration_of(guarantee).threat
+    if threat is not None:
+        return not threat.matters
+    return Assumption.FRESH_NOISE in guarantee.assumptions
+
+
+def _against_attacks(threat: Threat | None) -> str:
+    if threat is None or threat.radius == 0:
+        which = "for attacked inputs or after a shift of the data"
+    else:
+        which = (
+            f"for inputs that were moved by more than {threat.radius:g}, chosen freely or asked about more "
+            f"often, or after a shift of the data"
+        )
+    return f"anything {which}. Monte Carlo certificates do not have this weakness."
+
+
+def _threat_of(guarantee: Guarantee) -> Threat:
+    threat = _calibration_of(guarantee).threat
+    assert threat is not None
+    return threat
 
 
 def _among_issued(guarantee: Guarantee) -> str:

@@ -16,6 +16,7 @@ from rrise.statistics import (
     Calibration,
     CalibrationEvidence,
     Promise,
+    Threat,
     as_promise,
     as_rule,
     exact_level,
@@ -53,6 +54,7 @@ def calibration_to_json(calibration: Calibration) -> Json:
         "promise": calibration.promise.value,
         "confidence": None if sure is None else level_text(sure),
         "groups": None if groups is None else list(groups),
+        **({} if calibration.threat is None else {"threat": dict(vars(calibration.threat))}),
     }
 
 
@@ -74,6 +76,7 @@ def calibration_from_json(value: Json) -> Calibration:
         promise=as_promise(str(value.get("promise", Promise.MARGINAL.value))),
         confidence=None if sure is None else exact_level(sure, "confidence"),
         groups=None if groups is None else tuple(map(int, groups)),
+        threat=None if value.get("threat") is None else Threat(**value["threat"]),
     )
 
 

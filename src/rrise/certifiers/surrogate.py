@@ -1,6 +1,7 @@
 """The certifier of the paper: one forward pass of a calibrated surrogate per input."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ from torch import nn
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import check_base
-from rrise.certifiers.guarantee import Assumption, FormFacts, Guarantee
+from rrise.certifiers.guarantee import Assumption, FormFacts, Guarantee, surrogate_guarantee
 from rrise.certifiers.probe import Probe
+from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.with_votes import QueryEvidence, SurrogateWithVotes
 from rrise.data.inputs import as_inputs
 from rrise.errors import MismatchError, SettingError
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
 from rrise.models.inspection import device_of, precision_name
 from rrise.models.program import Program
-from rrise.statistics import Calibration, CalibrationEvidence, level_text
+from rrise.statistics import Calibration, CalibrationEvidence, Level, Threat, level_text, refit_for
 from rrise.votes.smoothing import Smoothing
 
 
@@ -66,7 +68,8 @@ class SurrogateCertifier:
         return (
             f"SurrogateCertifier({len(self.class_names)} classes, inputs {self.input_shape}, "
             f"sigma={self.smoothing.sigma:g}, failure={level_text(calibration.failure)}, "
-            f"score={calibration.score.name!r}, offset={calibration.offset:.4g})"
+            f"score={calibration.score.name!r}, offset={calibration.offset:.4g}"
+            f"{'' if calibration.threat is None else f', attack_radius={calibration.threat.radius:g}'})"
         )
 
     @property
@@ -88,7 +91,13 @@ class SurrogateCertifier:
         Raises:
             InputError: an input has another shape, is not a number, or is out of range.
         """
-        batch = as_inputs(inputs, shape=self.input_shape, input_range=self.smoothing.input_range)
+        limits = self.smoothing.input_range
+        batch = as_inputs(inputs, shape=self.input_shape, input_range=limits)
+        seen = QueryNoise(self.calibration.threat, limits).seen(batch)
+        return self.answers(seen, batch_size=batch_size)
+
+    def answers(self, batch: torch.Tensor, *, batch_size: int = BATCH_SIZE) -> Certificates:
+        """Return the certificates for what the surrogate sees, such as inputs with their query noise."""
         if len(batch) == 0:
             probabilities = np.zeros((0, len(self.class_names)))
         else:
@@ -124,7 +133,7 @@ class SurrogateCertifier:
             tolerance: stop a query's votes once its radius is known up to this standard deviation, in units
                 of sigma. Default: every query gets all votes.
             strength: how many votes the surrogate counts as. Choose it without the calibration inputs.
-                Default: 100, or 300 from 256 votes on.
+                Default: `25 sqrt(votes)`, and at least 100.
             seed: makes the noise reproducible. Without a seed, every call draws fresh noise.
 
         Returns:
@@ -135,6 +144,53 @@ class SurrogateCertifier:
             SettingError: this number of votes was not calibrated.
         """
         return SurrogateWithVotes(self, votes, base, tolerance=tolerance, strength=strength, seed=seed)
+
+    def against(
+        self, attack_radius: float, *, failure: Level | None = None, tries: int | None = None
+    ) -> "SurrogateCertifier":
+        """Return this certifier for another attack radius, from the same calibration inputs.
+
+        Choose the radius without looking at the calibration inputs. `attack_levels` lists what each costs.
+
+        Args:
+            attack_radius: how far somebody may have moved an input before it is certified, in L2.
+            failure: the failure to promise under attack. Default: what follows from the present level.
+            tries: how many certificates somebody may ask for on behalf of one input. Default: as now.
+
+        Returns:
+            A certifier with the same surrogate and query noise; this one is unchanged.
+
+        Raises:
+            SettingError: it has no query noise, or too few calibration inputs for this failure.
+        """
+        threat = replace(self._threat(), radius=float(attack_radius))
+        threat = threat if tries is None else replace(threat, tries=tries)
+        calibration, evidence = refit_for(self.calibration, self.evidence, threat, failure)
+        facts = self.guarantee.calibration
+        assert facts is not None
+        found = surrogate_guarantee(
+            calibration, evidence, self.smoothing, facts.seen_in_training, source=facts.source
+        )
+        return replace(
+            self, calibration=calibration, evidence=evidence, guarantee=_on_device(found, self.network)
+        )
+
+    def attack_levels(self, radii: Sequence[float]) -> dict[float, float]:
+        """Return the failure that each attack radius has at the present level on natural inputs.
+
+        Raises:
+            SettingError: it has no query noise.
+        """
+        natural = self.calibration.natural_failure
+        return {r: float(replace(self._threat(), radius=float(r)).under_attack(natural)) for r in radii}
+
+    def _threat(self) -> Threat:
+        if self.calibration.threat is None:
+            raise SettingError(
+                "this certifier adds no noise to queries, so that nothing can be said about attacked inputs: "
+                "calibrate it with query_noise"
+            )
+        return self.calibration.threat
 
     def to(self, device: str | torch.device) -> "SurrogateCertifier":
         """Return this certifier with its surrogate on a device, such as `cuda`.

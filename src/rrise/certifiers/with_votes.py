@@ -1,5 +1,6 @@
 """A surrogate with votes at query time: a few votes of the input itself sharpen the one-pass certificate."""
 
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rrise.certifiers.surrogate import SurrogateCertifier
 
 METHOD = "surrogate-with-votes"
-_MANY = 256
 STOPS = (4, 16, 64, 256, 1_024, 4_096)
 """The numbers of query votes that calibration prepares."""
 
@@ -131,6 +131,11 @@ class SurrogateWithVotes(Extending):
     ) -> None:
         check_module(base, "base classifier")
         check_base(base, surrogate.smoothing, surrogate.probe.inputs)
+        if surrogate.calibration.threat is not None:
+            raise SettingError(
+                "a certifier with query noise takes no votes at query time: they would void its promise for "
+                "attacked inputs. Use rrise.Cascade, whose votes have a promise of their own"
+            )
         if tolerance is not None and not tolerance > 0:
             raise SettingError(f"expected tolerance to be positive, in units of sigma; got {tolerance}")
         self.surrogate = self._extended = surrogate
@@ -257,7 +262,7 @@ def usual_strength(votes: int) -> float:
 
     Measured on images that nothing is reported on: `benchmarks/results/query-votes.md`.
     """
-    return 100.0 if votes < _MANY else 300.0
+    return max(100.0, 25.0 * math.sqrt(votes))
 
 
 def query_evidence(ordered: Any, votes: Any, query: Any, label: NDArray[np.int64]) -> QueryEvidence | None:

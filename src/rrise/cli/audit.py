@@ -32,10 +32,14 @@ def audit(
     ] = None,
     radius: Annotated[
         list[float] | None,
-        typer.Option(help="How far inputs may be moved. Default: sigma / 2 and sigma.", show_default=False),
+        typer.Option(help="How far to move inputs.", show_default="sigma / 2, sigma and the attack radius"),
     ] = None,
     attack: Annotated[
         list[str] | None, typer.Option(help="An attack; again for more. Default: all.", show_default=False)
+    ] = None,
+    attack_radius: Annotated[
+        float | None,
+        typer.Option(help="How far somebody may have moved an input.", show_default="as calibrated"),
     ] = None,
     inputs: Annotated[int, typer.Option(help="How many inputs to attack.", min=1)] = 128,
     votes: Annotated[int, typer.Option(help="Fresh votes that judge each certificate.", min=1)] = 1_000,
@@ -60,7 +64,7 @@ def audit(
     from rrise.runs.device import choose_device
 
     console = Console()
-    loaded = load_deployed(certifier)
+    loaded = load_deployed(certifier, attack_radius=attack_radius)
     given = _inputs(data, inputs, data_root)
     steps_to_do = 1 + len(attacks_on(loaded, attack)[0]) * len(radii_of(loaded, radius))
     with progress_bar(console, "attacks", steps_to_do, "attacks") as advance:

@@ -38,6 +38,10 @@ def certify(
     weights: Annotated[
         str | None, typer.Option(help="Its weights, if BASE is an architecture.", show_default=False)
     ] = None,
+    attack_radius: Annotated[
+        float | None,
+        typer.Option(help="How far somebody may have moved an input.", show_default="as calibrated"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Certify images or arrays: one forward pass each, or more with --votes or --radius."""
@@ -47,7 +51,7 @@ def certify(
     check_needed("--base", base is not None, {"--votes": votes, "--radius": radius, "--weights": weights})
     if base is not None and votes is None and radius is None:
         raise SettingError("--base has no effect without --votes or --radius: pass one of them")
-    loaded: Certifier = load_deployed(certifier)
+    loaded: Certifier = load_deployed(certifier, attack_radius=attack_radius)
     if base is not None:
         loaded = with_base(loaded, load_base(base, weights), votes=votes, radius=radius)
     records = _certify_files(loaded, files)

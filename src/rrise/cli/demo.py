@@ -21,7 +21,7 @@ def demo(
             show_default="distill; head with --quick",
         ),
     ] = None,
-    score: Annotated[str, typer.Option(help="Calibration score: scaled, probit or additive.")] = SCORE,
+    score: Annotated[str, typer.Option(help="Calibration score: tapered, probit or additive.")] = SCORE,
     failure: Annotated[
         float, typer.Option(help="Bound on the probability of a wrong certificate.")
     ] = FAILURE,

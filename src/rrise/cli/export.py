@@ -29,6 +29,10 @@ def export(
     votes: Annotated[
         Path | None, typer.Option(help="Their votes, a folder of rrise vote.", show_default="the run's")
     ] = None,
+    attack_radius: Annotated[
+        float | None,
+        typer.Option(help="How far somebody may have moved an input.", show_default="as calibrated"),
+    ] = None,
     data_root: DataRoot = None,
 ) -> None:
     """Export a certifier to another runtime, and recalibrate it in that form."""
@@ -43,6 +47,8 @@ def export(
     from rrise.deployment.export.folder import read_cost
 
     loaded = load_certifier(certifier)
+    if attack_radius is not None:
+        loaded = loaded.against(attack_radius)
     data = calibration_data(certifier, loaded, inputs=inputs, votes=votes, data_root=data_root)
     folder = out or folder_beside(certifier, int8=int8, runtime=runtime)
     with console.status("exporting and recalibrating ..."):

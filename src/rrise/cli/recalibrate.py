@@ -23,10 +23,13 @@ def recalibrate(
             show_default=False,
         ),
     ] = None,
+    unattacked: Annotated[
+        bool, typer.Option("--unattacked", help="Nobody moved these queries; needed with an attack radius.")
+    ] = False,
 ) -> None:
     """Recalibrate a certifier on the queries that a monitor has audited."""
     from rrise.deployment.monitor.recalibration import recalibrate_folder
 
-    new = recalibrate_folder(certifier, from_monitor, out, since)
+    new = recalibrate_folder(certifier, from_monitor, out, since, unattacked=unattacked)
     typer.echo(f"{out}: calibrated on {new.calibration.size} audited queries")
     typer.echo(str(new.guarantee))

@@ -34,6 +34,10 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token that requests need.", show_default=False)
     ] = None,
+    attack_radius: Annotated[
+        float | None,
+        typer.Option(help="How far somebody may have moved an input.", show_default="as calibrated"),
+    ] = None,
     limits: dict[str, Any],
     monitor: Annotated[
         Path | None, typer.Option(help="A database file; enables the monitor.", show_default=False)
@@ -55,7 +59,7 @@ def serve(
     )
     settings = ServiceSettings(**limits, token=None if token_file is None else read_token(token_file))
     wanted = MonitorSettings(**watching)
-    deployed = load_deployed(certifier)
+    deployed = load_deployed(certifier, attack_radius=attack_radius)
     module = None if base is None else load_base(base, weights)
     shown = (
         {} if samples is None else read_samples(samples, deployed.input_shape, deployed.smoothing.input_range)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_deployed(
-    folder: str | Path, *, threads: int | None = None
+    folder: str | Path, *, threads: int | None = None, attack_radius: float | None = None
 ) -> SurrogateCertifier | ExportedCertifier:
     """Load a certifier folder to run in torch, or an exported one to run in its runtime.
 
@@ -26,20 +26,32 @@ def load_deployed(
     Args:
         folder: a folder that `SurrogateCertifier.save` or `export_certifier` wrote.
         threads: the most cores for an exported certifier; torch has its own setting.
+        attack_radius: how far somebody may have moved an input; the failure follows from it, see
+            `SurrogateCertifier.against`. Default: as calibrated.
 
     Returns:
         A certifier: `certify(inputs)` returns certificates.
 
     Raises:
         FolderError: the folder is not a certifier, is damaged, or does not compute here what was calibrated.
+        SettingError: the certifier has no query noise, or is exported for another attack radius.
 
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")
     """
     path = Path(folder)
-    if is_exported(path):
-        return load_exported(path, threads=threads)
-    return load_certifier(path)
+    if not is_exported(path):
+        loaded = load_certifier(path)
+        return loaded if attack_radius is None else loaded.against(attack_radius)
+    exported = load_exported(path, threads=threads)
+    threat = exported.calibration.threat
+    own = 0.0 if threat is None else threat.radius
+    if attack_radius is not None and attack_radius != own:
+        raise SettingError(
+            f"{path} is exported for the attack radius {own:g}, got {attack_radius:g}: export the certifier "
+            f"again with --attack-radius {attack_radius:g}"
+        )
+    return exported
 
 
 def with_base(

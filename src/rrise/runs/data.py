@@ -1,6 +1,7 @@
 """The data of a run: a dataset, its splits by index, and further inputs for the surrogate."""
 
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class RunData:
     @property
     def for_surrogate(self) -> list[str]:
         """The splits whose inputs train the surrogate, in order."""
-        more = {COPIES: self.settings.copies > 0, UNLABELLED: self.settings.unlabelled is not None}
+        more = {COPIES: self.settings.copies > 0, UNLABELLED: bool(self.settings.unlabelled)}
         return ["train", *(name for name, wanted in more.items() if wanted)]
 
     def indices(self, split: str) -> Indices:
@@ -90,12 +91,7 @@ class RunData:
 
     def training_values(self) -> Any:
         """Return the training inputs of the surrogate, all splits joined."""
-        parts = [self.values(split) for split in self.for_surrogate]
-        if len(parts) == 1:
-            return parts[0]
-        if all(isinstance(part, Pixels) for part in parts):
-            return Pixels(np.concatenate([part.images for part in parts]))
-        return np.concatenate([np.asarray(part[:], dtype=np.float32) for part in parts])
+        return _joined([self.values(split) for split in self.for_surrogate])
 
     def training_labels(self) -> torch.Tensor | None:
         """Return the labels of the surrogate's training inputs; None if some have no label."""
@@ -116,7 +112,7 @@ class RunData:
         """
         for source, names in (
             (self.settings.source, ["train", *([COPIES] if self.settings.copies else [])]),
-            (self.settings.unlabelled, [UNLABELLED] if self.settings.unlabelled else []),
+            (" and ".join(self.settings.unlabelled), [UNLABELLED] if self.settings.unlabelled else []),
         ):
             seen = {digest for name in names for digest in self.inputs(name).digests}
             for split in ("calibration", "test"):
@@ -183,14 +179,46 @@ class RunData:
         return _sliced(np.concatenate(parts))
 
     def _unlabelled(self) -> Any:
-        values = load_images(str(self.settings.unlabelled), "train", self._root)
-        found, wanted = np.shape(values[:1])[1:], np.shape(self.values("train")[:1])[1:]
-        if found != wanted:
-            raise InputError(
-                f"expected unlabelled inputs of shape {wanted}, as in {self.settings.source}; got {found} in "
-                f"{self.settings.unlabelled}"
-            )
+        """Return the unlabelled inputs of all sources, as they are or reduced to the size of the others."""
+        wanted = np.shape(self.values("train")[:1])[1:]
+        parts = []
+        for source in self.settings.unlabelled:
+            values = load_images(source, "train", self._root)
+            reduced = _reduced(values, wanted)
+            if reduced is None:
+                found = np.shape(values[:1])[1:]
+                raise InputError(
+                    f"expected unlabelled inputs of shape {wanted}, as in {self.settings.source}, or images "
+                    f"of a multiple of that size; got {found} in {source}"
+                )
+            parts.append(reduced)
+        return _joined(parts)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, Pixels) for part in parts):
+        return Pixels(np.concatenate([part.images for part in parts]))
+    return np.concatenate([np.asarray(part[:], dtype=np.float32) for part in parts])
+
+
+def _reduced(values: Any, wanted: tuple[int, ...]) -> Any:
+    """Return inputs of the wanted shape: as they are, or images averaged over squares; None if neither."""
+    found = np.shape(values[:1])[1:]
+    if found == wanted:
         return values
+    if not isinstance(values, Pixels) or len(wanted) != 3 or found[0] != wanted[0]:
+        return None
+    times = found[1] // wanted[1]
+    if found[1:] != (times * wanted[1], times * wanted[2]):
+        return None
+    parts = []
+    for start in range(0, len(values), _BATCH):
+        batch = values.images[start : start + _BATCH].astype(np.uint32)
+        rows = batch.reshape(len(batch), wanted[0], wanted[1], times, wanted[2], times).sum(axis=(3, 5))
+        parts.append(((rows + times**2 // 2) // times**2).astype(np.uint8))
+    return Pixels(np.concatenate(parts))
 
 
 def _sliced(images: NDArray[Any]) -> Any:

@@ -241,6 +241,7 @@ class _Evaluator:
             "promise": calibration.promise.value,
             **({} if sure is None else {"confidence": level_text(sure)}),
             **({} if groups is None else {"groups": list(groups)}),
+            **({} if calibration.threat is None else {"threat": dict(vars(calibration.threat))}),
         }
 
     def _left_out(self, outcomes: Sequence[Outcome]) -> list[str]:
@@ -252,7 +253,7 @@ class _Evaluator:
         main = self.candidates[0].choice.method
         for failure in self.failures:
             if (main, level := level_text(exact_level(failure, "failure"))) not in done:
-                terms = replace(self.recipe.calibration.terms(), failure=failure)
+                terms = replace(self.recipe.terms(), failure=failure)
                 least, have = terms.smallest_size, len(self.run.data.splits.calibration)
                 sentences.append(
                     f"{main} at failure {level}: it takes {least} calibration inputs, not {have}"

@@ -239,11 +239,12 @@ class Pipeline(Run):
             history=TrainingHistory(**result["history"]),
             training_passes=result["training_passes"],
             vote_passes=result.get("vote_passes", 0),
+            query_noise=s.query_noise if s.strategy == "distill" else 0.0,
         )
 
     def certifier(self, base: nn.Module, surrogate: Surrogate, votes: Votes) -> SurrogateCertifier:
         """Calibrate the surrogate."""
-        s = self.recipe.calibration
+        s, threat = self.recipe.calibration, self.recipe.threat
 
         def make(folder: Path) -> Json:
             certifier = calibrate(
@@ -257,6 +258,10 @@ class Pipeline(Run):
                 beta=s.beta,
                 score=s.score,
                 rule=s.rule,
+                attack_radius=s.attack_radius,
+                query_noise=None if threat is None else threat.query_noise,
+                tries=s.tries,
+                noise_seed=self.noise_seed("calibration"),
                 base=base,
                 class_names=self.data.class_names,
                 allow_seen=True,  # the splits are disjoint, and check_held_out has checked equal inputs
@@ -266,6 +271,8 @@ class Pipeline(Run):
 
         inputs = {"surrogate": fingerprint(surrogate.network), "votes": identity_of(votes)}
         inputs |= {"class_names": list(self.data.class_names), **self.made_from("calibration")}
+        if threat is not None:
+            inputs["threat"] = dict(vars(threat))
         self.step("certifier", {**inputs, **self.settings("calibration")}, make)
         certifier = load_certifier(self.folder / "certifier")
         certifier.check_base(base)

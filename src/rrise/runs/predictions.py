@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rrise.certifiers.predictions import Predictions
+from rrise.certifiers.query_noise import QueryNoise
 from rrise.data.inputs import as_inputs
 from rrise.data.pool import Pool
 from rrise.files import Json, write_table
@@ -28,6 +29,8 @@ def stored_predictions(
 ) -> dict[str, Predictions]:
     """Return a surrogate's predictions for the calibration and the test inputs, computed once.
 
+    If the recipe has query noise, they are those for the inputs with one draw of it each.
+
     Surrogates that differ only in their `head` share the features before it.
     """
 
@@ -43,7 +46,9 @@ def stored_predictions(
         return {}
 
     name = f"predictions/{variant}"
-    run.step(name, {"surrogate": fingerprint(network), **run.made_from(*SPLITS)}, make)
+    threat = run.recipe.threat
+    noise = {} if threat is None else {"query_noise": threat.query_noise, "seed": run.recipe.votes.seed}
+    run.step(name, {"surrogate": fingerprint(network), **noise, **run.made_from(*SPLITS)}, make)
     table = pq.read_table(run.folder / name / _FILE)
     split = np.asarray(table.column("split").to_pylist())
     everything = Predictions(
@@ -54,16 +59,17 @@ def stored_predictions(
 
 def _predict(run: Run, split: str, network: nn.Module, head: nn.Module | None) -> Predictions:
     values, size, device = run.data.values(split), len(run.data.indices(split)), device_of(network)
-    if head is not None:
+    if head is not None and run.recipe.threat is None:
         pool = Pool(values, device=device, dtype=precision_of(network))
         with evaluating(network):
             entering = run.features.before(network, head, pool, run.data.fingerprint(split))
         if entering is not None:
             return Predictions(*top_prediction(head, entering, BATCH_SIZE))
     parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    noise = QueryNoise(run.recipe.threat, run.plan(split, 1).input_range, seed=run.noise_seed(split))
     with progress_bar(run.console, f"certifying {split}", size, "inputs") as advance:
         for start in range(0, size, BATCH_SIZE):
-            inputs = as_inputs(values[start : start + BATCH_SIZE]).to(device)
+            inputs = noise.seen(as_inputs(values[start : start + BATCH_SIZE])).to(device)
             parts.append(top_prediction(network, inputs, BATCH_SIZE))
             advance(len(inputs))
     label, top_probability = (np.concatenate([part[place] for part in parts]) for place in (0, 1))

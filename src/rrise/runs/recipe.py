@@ -31,7 +31,7 @@ from rrise.runs.toml_tables import (
     write_tables,
 )
 from rrise.settings import check_settings
-from rrise.statistics import check_budget
+from rrise.statistics import Terms, Threat, check_budget, threat_of
 
 PROFILE = "profile"
 
@@ -57,7 +57,7 @@ class Recipe:
         self._check_evaluation()
 
     def _check_levels(self) -> None:
-        terms = self.calibration.terms()
+        terms = self.terms()
         if isinstance(self.data.calibration, int):
             terms.check(self.data.calibration, self.votes.calibration)
         check_budget(self.votes.calibration, float(terms.exact_beta), "beta")
@@ -99,7 +99,23 @@ class Recipe:
         wanted = self.evaluation
         self.choices()
         for failure in wanted.failures:
-            replace(self.calibration.terms(), failure=failure)
+            replace(self.terms(), failure=failure)
+
+    @property
+    def threat(self) -> Threat | None:
+        """What may happen to inputs before they are certified; None without query noise."""
+        how = self.calibration
+        trained = self.surrogate.query_noise if self.surrogate.strategy == "distill" else 0.0
+        noise = how.query_noise or (trained if how.attack_radius or how.tries > 1 else None) or None
+        return threat_of(how.attack_radius, noise, how.tries, self.votes.sigma)
+
+    def terms(self, classes: int | None = None) -> Terms:
+        """Return the terms of the calibration; with `classes`, for each class if the settings say so."""
+        how = self.calibration
+        groups = tuple(range(classes)) if classes and how.per == "class" else None
+        return Terms(
+            how.failure, how.beta, how.score, how.rule, how.promise, how.confidence, groups, self.threat
+        )
 
     @property
     def targets(self) -> int:

@@ -25,6 +25,7 @@ from rrise.runs.networks import weights_checksum
 from rrise.runs.recipe import Recipe
 from rrise.runs.steps import MANIFEST, remove, run_step
 from rrise.runs.tensorboard import epoch_log
+from rrise.seeds import derive_seed
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.features import Features
 from rrise.training.settings import TrainingHistory
@@ -68,7 +69,7 @@ class Run:
         console.print(
             f"data: {self.data.dataset.name}, {self.data.dataset.source}", style="dim", markup=False
         )
-        recipe.calibration.terms(len(self.data.class_names)).check(
+        recipe.terms(len(self.data.class_names)).check(
             len(self.data.splits.calibration), recipe.votes.calibration
         )
 
@@ -84,6 +85,10 @@ class Run:
         at_precision(nn.Linear(1, 1).to(self.device), self.plan("train", recipe.votes.train).precision)
         if recipe.base.weights is not None:
             weights_checksum(recipe.base.weights)
+
+    def noise_seed(self, split: str) -> int:
+        """Return the seed of the query noise of a split, for calibration and evaluation."""
+        return derive_seed(self.recipe.votes.seed, "query noise", split)
 
     def plan(self, name: str, n: int) -> VotePlan:
         """Return the plan of one collection of votes."""

@@ -1,7 +1,7 @@
 """The settings of a recipe: its tables, each setting with its help text and its limits."""
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from rrise.defaults import FAILURE, SCORE
 from rrise.files import Json, sha256_of_json
@@ -18,6 +18,7 @@ from rrise.training.settings import (
     Jitter,
     LearningRate,
     Mixed,
+    QueryNoise,
     SurrogateTraining,
     TrainingSeed,
     TrainingSettings,
@@ -25,16 +26,13 @@ from rrise.training.settings import (
     WeightDecay,
 )
 
-if TYPE_CHECKING:
-    from rrise.statistics import Terms
-
 NoiseSeed = Annotated[int, Setting("Seed of the noise.")]
 Precision = Annotated[
     Literal["float32", "tf32", "bfloat16", "float16", "float64"] | None,
     Setting("Number type the base computes in; another one is another classifier.", unset="the base's"),
 ]
 Protocol = Literal["held-out", "paper"]
-_OF_DISTILL = ("fresh_votes", "mixed", "augmentations", "jitter", "averaging")
+_OF_DISTILL = ("fresh_votes", "mixed", "augmentations", "jitter", "averaging", "query_noise")
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,10 @@ class DataSettings:
         Setting("Report on test inputs that did not calibrate, or on all of them as the paper does."),
     ] = "held-out"
     seed: Annotated[int, Setting("Seed of the splits.")] = 0
-    unlabelled: Annotated[str | None, Setting("More inputs for the surrogate; it needs no labels.")] = None
+    unlabelled: Annotated[
+        tuple[str, ...],
+        Setting("More inputs for the surrogate, which needs no labels; larger images are reduced."),
+    ] = ()
     copies: Annotated[
         int, Setting("Augmented copies of each training input, for the surrogate alone.", least=0)
     ] = 0
@@ -163,6 +164,7 @@ class SurrogateSettings:
     augmentations: Augmentations = SurrogateTraining.augmentations
     jitter: Jitter = SurrogateTraining.jitter
     averaging: Averaging = SurrogateTraining.averaging
+    query_noise: QueryNoise = SurrogateTraining.query_noise
     seed: TrainingSeed = TrainingSettings.seed
     compile: Compiled = TrainingSettings.compiled
 
@@ -230,15 +232,20 @@ class CalibrationSettings:
         Setting("Level at which votes are bounded.", above=0, below=1, unset="0.2; `paper`: 0.001"),
     ] = None
     score: Annotated[
-        str, Setting("How the surrogate's error is measured: `scaled`, `probit` or `additive`.")
+        str, Setting("How the surrogate's error is measured: `tapered`, `probit` or `additive`.")
     ] = SCORE
-
-    def terms(self, classes: int | None = None) -> "Terms":
-        """Return the terms of the calibration; with `classes`, for each class if the settings say so."""
-        from rrise.statistics import Terms
-
-        groups = tuple(range(classes)) if classes and self.per == "class" else None
-        return Terms(self.failure, self.beta, self.score, self.rule, self.promise, self.confidence, groups)
+    attack_radius: Annotated[
+        float, Setting("Keep the failure for inputs that were moved by up to this L2 distance.", least=0)
+    ] = 0.0
+    query_noise: Annotated[
+        float | None,
+        Setting(
+            "Level of the secret noise that the surrogate sees a query with.",
+            above=0,
+            unset="that of the surrogate's training, if there is an attack radius",
+        ),
+    ] = None
+    tries: Annotated[int, Setting("Certificates that an attacker may ask for, for one input.", least=1)] = 1
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,10 @@ def _hint(key: str, known: Iterable[str], homes: list[str], within: str = "") ->
 
 
 def _of_type(value: Any, part: Declared, key: str) -> Any:
-    """Return a value in the type of its field; an int is a valid float, but true is not an int."""
+    """Return a value in the type of its field.
+
+    An int is a valid float, but true is not an int. A text is a valid list of texts.
+    """
     if names := part.names:
         if value in names:
             return value
@@ -135,6 +138,8 @@ def _of_type(value: Any, part: Declared, key: str) -> Any:
         return value
     if float in part.types and type(value) is int:
         return float(value)
+    if tuple[str, ...] in part.types and type(value) is str:
+        return (value,)
     lists = (kind for kind in part.types if isinstance(value, list) and get_args(kind))
     for item_type in (get_args(kind)[0] for kind in lists):
         if all(type(item) is item_type or (item_type is float and type(item) is int) for item in value):

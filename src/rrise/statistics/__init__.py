@@ -17,6 +17,7 @@ from rrise.statistics.calibration import (
     CalibrationEvidence,
     fit_calibration,
     refit_calibration,
+    refit_for,
     terms_of,
 )
 from rrise.statistics.conformal import (
@@ -37,10 +38,11 @@ from rrise.statistics.scores import (
     all_over,
     as_score,
     register_score,
-    scaled_by,
     score_by_name,
+    tapered_by,
 )
 from rrise.statistics.terms import Terms
+from rrise.statistics.threat import Threat, threat_of
 
 __all__ = [
     "FLOORED",
@@ -54,6 +56,7 @@ __all__ = [
     "Rule",
     "Score",
     "Terms",
+    "Threat",
     "all_over",
     "anytime_lower",
     "as_promise",
@@ -77,12 +80,14 @@ __all__ = [
     "format_up",
     "level_text",
     "refit_calibration",
+    "refit_for",
     "register_score",
     "round_down",
-    "scaled_by",
     "score_by_name",
     "smallest_calibration_size",
     "smallest_size",
     "spread_in_sigma",
+    "tapered_by",
     "terms_of",
+    "threat_of",
 ]

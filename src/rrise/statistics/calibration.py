@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from rrise.defaults import FAILURE, SCORE
 from rrise.errors import InputError, SettingError
@@ -24,6 +25,7 @@ from rrise.statistics.promises import OFFSETS, Promise, with_margin
 from rrise.statistics.rules import FLOOR, FLOORED, Rule
 from rrise.statistics.scores import Score
 from rrise.statistics.terms import Terms
+from rrise.statistics.threat import Threat
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Calibration:
         confidence: the confidence of the promise over the calibration set, for all groups together; None
             for a marginal promise.
         groups: the group of each class; None: all inputs are one group.
+        threat: what may happen to an input before it is certified, and the query noise; None: nothing.
     """
 
     score: Score
@@ -60,11 +63,22 @@ class Calibration:
     promise: Promise = Promise.MARGINAL
     confidence: Fraction | None = None
     groups: tuple[int, ...] | None = None
+    threat: Threat | None = None
 
     @property
     def failure(self) -> Fraction:
-        """The promised total failure."""
+        """The promised total failure; if there is a threat, that under attack."""
+        return self.natural_failure if self.threat is None else self.threat.under_attack(self.natural_failure)
+
+    @property
+    def natural_failure(self) -> Fraction:
+        """The total failure on inputs that nobody moved."""
         return self.rule.failure(self.beta, self.gamma)
+
+    @property
+    def floor(self) -> float:
+        """Bounds up to this number are not issued."""
+        return terms_of(self).floor
 
     @property
     def offset(self) -> float:
@@ -89,8 +103,9 @@ class Calibration:
     def lower_bound(self, top_probability: ArrayLike, label: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the calibrated lower bound on the smoothed probability of the surrogate's class.
 
-        It is 0 where nothing is promised: at or below the floor of the rule. `label` is the surrogate's
-        class; it is needed only if classes have offsets of their own.
+        It is 0 where nothing is promised: at or below the floor. `label` is the surrogate's class; it is
+        needed only if classes have offsets of their own. If there is a threat, it is a bound at the input
+        that was submitted, which may be the attack radius away from the natural one.
         """
         q = check_probabilities(top_probability, "top probabilities")
         if self.groups is None:
@@ -102,13 +117,20 @@ class Calibration:
             for group in np.unique(of_input):
                 members = of_input == group
                 bound[members] = self.score.bound(q[members], self.offsets[group], self.ceiling)
-        return np.where(bound > self.rule.floor, bound, 0.0)
+        return np.asarray(np.where(bound > self.floor, self._where_submitted(bound), 0.0))
+
+    def _where_submitted(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what bounds at natural inputs prove at the attack radius from them; 0 up to 1/2."""
+        if self.threat is None or self.threat.shift == 0:
+            return bound
+        moved = special.ndtr(special.ndtri(bound) - with_margin(self.threat.shift))
+        return np.where(moved > FLOOR, moved, 0.0)
 
     def scores(self, top_probability: ArrayLike, agreeing: ArrayLike) -> NDArray[np.float64]:
         """Return the calibration scores of inputs with `agreeing` of `n` votes for the surrogate's class."""
         q = check_probabilities(top_probability, "top probabilities")
         lower = clopper_pearson_lower(agreeing, self.n, float(self.beta))
-        return self.score.residual(q, np.maximum(lower, self.rule.floor), self.ceiling)
+        return self.score.residual(q, np.maximum(lower, self.floor), self.ceiling)
 
     def of_group(self, group: int) -> "Calibration":
         """Return the calibration of one group alone."""
@@ -150,6 +172,7 @@ def fit_calibration(
     confidence: Level | None = None,
     label: ArrayLike | None = None,
     groups: Sequence[int] | None = None,
+    threat: Threat | None = None,
 ) -> tuple[Calibration, CalibrationEvidence]:
     """Fit the offset on calibration inputs.
 
@@ -168,6 +191,7 @@ def fit_calibration(
         confidence: the confidence of `pac` and `issued` over the calibration set. Default: 0.95.
         label: the surrogate's class for each calibration input; needed with `groups`.
         groups: the group of each class, from 0; each group gets an offset and a promise of its own.
+        threat: what may happen to an input before it is certified; `failure` is then that under attack.
 
     Returns:
         The calibration, and the values from which it was computed.
@@ -181,7 +205,7 @@ def fit_calibration(
         >>> calibration.rank, round(calibration.offset, 4)
         (38, 0.0088)
     """
-    terms = Terms(failure, beta, score, rule, promise, confidence, groups)
+    terms = Terms(failure, beta, score, rule, promise, confidence, groups, threat)
     chosen, how, exact_beta = terms.family, terms.by, terms.exact_beta
     check_budget(n, float(exact_beta), "beta")
     q = check_probabilities(top_probability, "top probabilities")
@@ -193,7 +217,7 @@ def fit_calibration(
         )
     lower = clopper_pearson_lower(counts, n, float(exact_beta))
     ceiling = _ceiling(n, exact_beta)
-    target = np.maximum(lower, how.floor)
+    target = np.maximum(lower, terms.floor)
     residual = chosen.residual(q, target, ceiling)
     limits = chosen.residual(q, np.full_like(q, FLOOR), ceiling)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(limits))):
@@ -224,6 +248,7 @@ def fit_calibration(
         promise=terms.kept,
         confidence=terms.sure,
         groups=None if groups is None else tuple(groups),
+        threat=threat,
     )
     classes = None if label is None else np.asarray(label).astype(np.int64)
     return calibration, CalibrationEvidence(q, counts.astype(np.int64), lower, residual, classes)
@@ -251,6 +276,25 @@ def refit_calibration(
     return fit_calibration(top_probability, agreeing, n or former.n, label=label, **vars(terms_of(former)))
 
 
+def refit_for(
+    former: Calibration, evidence: CalibrationEvidence, threat: Threat, failure: Level | None = None
+) -> tuple[Calibration, CalibrationEvidence]:
+    """Fit a calibration for another threat with the same query noise, on the same evidence.
+
+    Args:
+        former: the calibration whose other settings to use.
+        evidence: the values from which it was computed.
+        threat: what may happen to an input before it is certified.
+        failure: the failure under attack. Default: what follows from that of `former` on natural inputs.
+    """
+    if failure is None:
+        failure = threat.under_attack(former.natural_failure)
+    terms = {**vars(terms_of(former)), "failure": failure, "threat": threat}
+    return fit_calibration(
+        evidence.top_probability, evidence.agreeing, former.n, label=evidence.label, **terms
+    )
+
+
 def terms_of(former: Calibration) -> Terms:
     """Return the terms that a calibration was fitted with."""
     return Terms(
@@ -261,6 +305,7 @@ def terms_of(former: Calibration) -> Terms:
         promise=former.promise,
         confidence=former.confidence,
         groups=former.groups,
+        threat=former.threat,
     )
 
 

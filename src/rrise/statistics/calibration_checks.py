@@ -1,6 +1,7 @@
 """What a calibration checks: its probabilities, its groups of classes, and its family of bounds."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,8 +53,12 @@ def check_group_size(size: int, group: int, terms: Terms) -> None:
     )
 
 
+@lru_cache(maxsize=64)
 def abstaining_offset(score: Score, ceiling: float) -> float:
-    """Return an offset at which nothing is issued, whatever the top probability."""
+    """Return an offset at which nothing is issued, whatever the top probability.
+
+    It is the costly part of a small calibration, and the same for all with this score and ceiling.
+    """
     everywhere = all_over()
     offset = float(with_margin(score.residual(everywhere, np.full_like(everywhere, FLOOR), ceiling).max()))
     if np.any(score.bound(everywhere, offset, ceiling) > FLOOR):

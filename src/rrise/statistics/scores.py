@@ -27,8 +27,12 @@ Array = NDArray[np.float64]
 
 PROBIT_LIMIT = 8.0
 """Probits below `-PROBIT_LIMIT` (probabilities under 1e-15) are set to that limit, and bounds there to 0."""
+_BELOW = 1 - 1e-15
+"""Bounds of `tapered` are cut so far below the ceiling: more than the rounding of that number."""
+_BOLDEST = -1.0
+"""The lowest score of `tapered`. At lower offsets, bounds could fall where the top probability grows."""
 SPREAD = MappingProxyType({0.0: 0.3, 1.0: 0.9, 2.0: 1.0, 3.0: 0.5, 4.0: 0.35})
-"""Of `scaled`: how far a surrogate errs, by the probit that it claims; linear between these points.
+"""Of `tapered`: how far a surrogate may err, by the probit that it claims.
 
 Surrogates of two datasets gave it, on images that nothing is reported on (`benchmarks/score_shapes.py`).
 Folders name the score alone, so these numbers never change: another spread is another score.
@@ -74,7 +78,7 @@ def register_score(score: Score) -> Score:
 
 
 def score_by_name(name: str) -> Score:
-    """Look up a score: `scaled`, `probit`, `additive` (the paper's), or one that was registered.
+    """Look up a score: `tapered`, `probit`, `additive` (the paper's), or one that was registered.
 
     >>> score_by_name("probit").unit
     'in units of sigma'
@@ -115,27 +119,30 @@ def _bound_of(probit: Array, ceiling: float) -> Array:
     return np.where(probit <= -PROBIT_LIMIT, 0.0, bound)
 
 
-def scaled_by(spread: Mapping[float, float], name: str, **texts: Any) -> Score:
-    """Return the family `Phi(z - t h(z))`, `z = Phi^-1(q)`, with a spread `h` of your own.
+def tapered_by(spread: Mapping[float, float], name: str, **texts: Any) -> Score:
+    """Return the family `min(Phi(z - t h(z)), ceiling)`, `z = Phi^-1(q)`, with a spread `h` of your own.
 
     Args:
-        spread: positive numbers by probit, ascending; linear between these points.
+        spread: positive numbers by probit, ascending. They are linear between these points, and constant
+            beyond them.
         name: the name of the score.
         texts: further fields of the score.
     """
     knots, heights = list(spread), list(spread.values())
 
-    def claimed(top_probability: Array, ceiling: float) -> tuple[Array, Array]:
-        probit = _probit(top_probability, ceiling)
+    def claimed(top_probability: Array) -> tuple[Array, Array]:
+        probit = np.clip(special.ndtri(top_probability), -PROBIT_LIMIT, PROBIT_LIMIT)
         return probit, np.interp(probit, knots, heights)
 
     def residual(top_probability: Array, lower: Array, ceiling: float) -> Array:
-        probit, height = claimed(top_probability, ceiling)
-        return (probit - _probit(lower, ceiling)) / height
+        probit, height = claimed(top_probability)
+        found = (probit - _probit(lower, ceiling)) / height
+        unanimous = lower >= ceiling * _BELOW  # no bound is above it, whatever the offset
+        return np.where(unanimous, _BOLDEST, np.maximum(found, _BOLDEST))
 
     def bound(top_probability: Array, offset: float, ceiling: float) -> Array:
-        probit, height = claimed(top_probability, ceiling)
-        return _bound_of(probit - offset * height, ceiling)
+        probit, height = claimed(top_probability)
+        return _bound_of(probit - offset * height, ceiling * _BELOW)
 
     return Score(name, residual, bound, **texts)
 
@@ -170,14 +177,15 @@ PROBIT = register_score(
     )
 )
 """Subtracts the offset from the probit, which shortens every radius by the same `sigma * offset`."""
-SCALED = register_score(
-    scaled_by(
+TAPERED = register_score(
+    tapered_by(
         SPREAD,
-        "scaled",
+        "tapered",
         unit="in units of sigma, where a surrogate errs most",
         formula="Phi(z - d h(z)), z = Phi^-1(q)",
         note="the offset is taken in probit space, and is smaller where surrogates err less.",
         look=Look(GREEN, (1, 1), "^"),
     )
 )
-"""The default. Like `probit`, but the offset is multiplied by how far surrogates err at that probability."""
+"""The default. Like `probit`, but the offset is multiplied by how far surrogates err at that probability, and
+the ceiling cuts the bound after the offset, not the surrogate's claim before it."""

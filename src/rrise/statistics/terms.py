@@ -11,6 +11,7 @@ from rrise.statistics.conformal import Level, conformal_rank, exact_level
 from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.rules import FLOOR, FLOORED, Rule, as_rule
 from rrise.statistics.scores import Score, as_score
+from rrise.statistics.threat import Threat
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Terms:
         promise: `marginal`, `pac` or `issued`.
         confidence: the confidence of `pac` and `issued` over the calibration set; None: 0.95.
         groups: the group of each class, from 0; None: all inputs are one group.
+        threat: what may happen to an input before it is certified; None: nothing. `failure` is then that
+            under attack.
 
     Raises:
         SettingError: a name is unknown, or a level is invalid.
@@ -41,6 +44,7 @@ class Terms:
     promise: str | Promise = Promise.MARGINAL
     confidence: Level | None = None
     groups: Sequence[int] | None = None
+    threat: Threat | None = None
 
     def __post_init__(self) -> None:
         self.gamma  # noqa: B018  refuses bad levels
@@ -56,11 +60,34 @@ class Terms:
                 f"the rule {self.by.name!r} keeps a marginal promise alone: choose the rule 'floored' for "
                 f"the promise {self.kept.value!r}"
             )
+        if self.threat is not None:
+            self._check_threat(self.threat)
         groups = None if self.groups is None else sorted(set(self.groups))
         if groups is not None and (not groups or groups != list(range(len(groups)))):
             raise SettingError(
                 f"expected the groups of classes to be numbered from 0 without gaps, got {self.groups}"
             )
+
+    def _check_threat(self, threat: Threat) -> None:
+        if self.by.floor < FLOOR:
+            raise SettingError(f"the rule {self.by.name!r} knows no query noise: choose the rule 'floored'")
+        if threat.matters and (self.kept is Promise.ISSUED or self.groups is not None):
+            raise SettingError(
+                "an attack radius, or several tries, go with the promises 'marginal' and 'pac' for all "
+                "inputs together: an attacker can move inputs from one class to another, and in and out of "
+                "the issued ones"
+            )
+        threat.check_failure(self.failure)
+
+    @property
+    def natural(self) -> Level:
+        """The failure on inputs that nobody moved; `failure` if there is no threat."""
+        return self.failure if self.threat is None else self.threat.natural(self.failure)
+
+    @property
+    def floor(self) -> float:
+        """Bounds up to this number are not issued, so calibration does not charge for them."""
+        return self.by.floor if self.threat is None else max(self.by.floor, self.threat.floor)
 
     @property
     def family(self) -> Score:
@@ -85,7 +112,7 @@ class Terms:
     @property
     def gamma(self) -> Fraction:
         """The rate of inputs whose score may exceed the offset."""
-        return self.by.share(self.failure, self.exact_beta)
+        return self.by.share(self.natural, self.exact_beta)
 
     @property
     def sure(self) -> Fraction | None:

@@ -96,6 +96,14 @@ def distillation(
     student.requires_grad_(True)
     trainee, dtype = Trainee(student, cross_entropy, settings, team), precision_of(student)
 
+    def seen(inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Return what the student sees: the inputs, or what query noise makes of them."""
+        if settings.query_noise == 0:
+            return inputs
+        noise = torch.randn(inputs.shape, generator=generator, device=inputs.device)
+        noisy = inputs + settings.query_noise * noise
+        return noisy if smoothing.input_range is None else noisy.clamp(*smoothing.input_range)
+
     def make(*arguments: torch.Tensor) -> torch.Tensor:
         return views.make(*arguments)
 
@@ -111,11 +119,12 @@ def distillation(
         made = (fast_make if full else make)(*arguments)
         with fresh.computing():
             targets = (fast_vote if full else vote)(made, key)
-        return made.to(dtype), targets.to(dtype)
+        return seen(made, generator).to(dtype), targets.to(dtype)
 
     def measure() -> dict[str, float]:
-        chosen = held_out.split(settings.batch_size)
-        return measurements(trainee.logits(pool[part].to(dtype) for part in chosen), validation)
+        generator = torch.Generator(device).manual_seed(derive_seed(settings.seed, "query noise"))
+        chosen = (seen(pool[part], generator) for part in held_out.split(settings.batch_size))
+        return measurements(trainee.logits(part.to(dtype) for part in chosen), validation)
 
     task = Task(
         trainee,

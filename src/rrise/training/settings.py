@@ -26,6 +26,9 @@ Augmentations = Annotated[
 Jitter = Annotated[
     float, Setting("Of `distill`: level of Gaussian noise added to each batch of inputs.", least=0)
 ]
+QueryNoise = Annotated[
+    float, Setting("Of `distill`: level of the noise that the surrogate, not the base, sees.", least=0)
+]
 Averaging = Annotated[
     float,
     Setting("Of `distill`: decay of a running average of the weights, per step; 0: none.", least=0, below=1),
@@ -90,6 +93,8 @@ class SurrogateTraining(TrainingSettings):
         augmentations: of `distill`: augmentations of images, named as in `Augmentation`.
         jitter: of `distill`: the level of Gaussian noise added to inputs.
         averaging: of `distill`: the decay of a running average of the weights, per step; 0: none.
+        query_noise: of `distill`: the level of Gaussian noise that the surrogate sees inputs with. Votes are
+            those of the inputs without it; see `calibrate`.
 
     Raises:
         SettingError: a value is not allowed.
@@ -117,6 +122,7 @@ class SurrogateTraining(TrainingSettings):
     augmentations: Augmentations = ()
     jitter: Jitter = 0.0
     averaging: Averaging = 0.0
+    query_noise: QueryNoise = 0.0
 
     def changed(self, **changes: Any) -> "SurrogateTraining":
         """Return the settings with some changed; an unknown name is a `SettingError`."""

@@ -24,6 +24,7 @@ class Surrogate(nn.Module):
         training_passes: the cost of training, in forward-pass equivalents, with votes drawn meanwhile.
         vote_passes: the part of it that is votes of the base classifier; 0 for stored votes.
         held_out: indices of the training inputs that did not train, but measured the epochs.
+        query_noise: the level of the noise that it saw its training inputs with; see `calibrate`.
 
     Example:
         >>> import rrise
@@ -45,6 +46,7 @@ class Surrogate(nn.Module):
         training_passes: int = 0,
         vote_passes: int = 0,
         held_out: NDArray[np.int64] | None = None,
+        query_noise: float = 0.0,
     ) -> None:
         super().__init__()
         self.network = network
@@ -53,6 +55,7 @@ class Surrogate(nn.Module):
         self.seen = seen
         self.history = history or TrainingHistory()
         self.training_passes, self.vote_passes = training_passes, vote_passes
+        self.query_noise = query_noise
         self.held_out = np.zeros(0, dtype=np.int64) if held_out is None else held_out
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

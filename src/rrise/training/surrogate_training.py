@@ -144,6 +144,7 @@ def train_surrogate(
         training_passes=lesson.passes_until(history.selected_epoch),
         vote_passes=lesson.votes_until(history.selected_epoch),
         held_out=lesson.held_out.cpu().numpy(),
+        query_noise=how.query_noise if distills else 0.0,
     ).eval()
 
 

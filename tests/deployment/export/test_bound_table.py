@@ -7,7 +7,7 @@ from scipy import stats
 
 from rrise.deployment.export.bound_table import BOUND_STEP, MARGIN, RADIUS_STEP, BoundTable
 from rrise.errors import SettingError
-from rrise.statistics import FLOORED, PAPER, Calibration, Rule, score_by_name
+from rrise.statistics import FLOORED, PAPER, Calibration, Rule, score_by_name, tapered_by
 from rrise.votes.noise import Gaussian
 
 ROUNDING = 2e-7
@@ -24,11 +24,13 @@ def exact(score: str, offset: float, n: int, sigma: float, q: np.ndarray) -> tup
     q = q.astype(np.float64)
     if score == "additive":
         bound = np.minimum(np.maximum(q - offset, 0), ceiling)
-    else:
-        probit = np.maximum(stats.norm.ppf(np.minimum(q, ceiling)), -8.0)
-        spread = np.interp(probit, [0, 1, 2, 3, 4], [0.3, 0.9, 1, 0.5, 0.35]) if score == "scaled" else 1
-        probit = probit - offset * spread
+    elif score == "probit":
+        probit = np.maximum(stats.norm.ppf(np.minimum(q, ceiling)), -8.0) - offset
         bound = np.where(probit <= -8, 0.0, stats.norm.cdf(probit))
+    else:
+        probit = np.clip(stats.norm.ppf(q), -8.0, 8.0)
+        spread = np.interp(probit, [0, 1, 2, 3, 4], [0.3, 0.9, 1, 0.5, 0.35])
+        bound = np.minimum(stats.norm.cdf(probit - offset * spread), ceiling)
     return bound, np.where(bound > 0.5, sigma * stats.norm.ppf(bound), 0.0)
 
 
@@ -43,7 +45,7 @@ def probabilities(table: BoundTable) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rule", [PAPER, FLOORED])
-@pytest.mark.parametrize("score", ["additive", "probit", "scaled"])
+@pytest.mark.parametrize("score", ["additive", "probit", "tapered"])
 @pytest.mark.parametrize(
     ("offset", "n", "sigma"),
     [(0.0, 10_000, 0.25), (0.05, 10_000, 0.5), (0.3, 100, 0.12), (0.01, 10**6, 1.0), (0.2, 1000, 4.0)],
@@ -78,14 +80,17 @@ def test_nan_gives_nothing_and_more_than_one_counts_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "offset"), [("additive", 0.6), ("probit", 9.0), ("probit", 30.0), ("scaled", 30.0)]
+    ("score", "offset"), [("additive", 0.6), ("probit", 9.0), ("probit", 30.0), ("tapered", 30.0)]
 )
 def test_an_offset_that_certifies_nothing_gives_no_radius(score: str, offset: float) -> None:
-    rule = FLOORED if score == "scaled" else PAPER
+    rule = FLOORED if score == "tapered" else PAPER
     table = BoundTable.of(calibration(score, offset, 1000, rule), Gaussian(0.25))
     bound, radius = table.look_up(np.linspace(0, 1, 1001, dtype=np.float32))
     assert not radius.any()
     assert bound.max() <= 0.5
+
+
+FALLING = tapered_by({0: 0.3, 1: 0.9, 2: 1, 3: 0.5, 4: 0.35}, "falling")
 
 
 @pytest.mark.parametrize(
@@ -94,17 +99,18 @@ def test_an_offset_that_certifies_nothing_gives_no_radius(score: str, offset: fl
 def test_a_bound_that_falls_where_the_probability_grows_is_not_exported(
     offset: float, n: int, rule: Rule
 ) -> None:
-    """Without the floor, `scaled` bounds do so below 1/2; at offsets below -2, by little and near 1."""
-    with pytest.raises(SettingError, match="the score 'scaled' cannot be exported: its bound falls"):
-        BoundTable.of(calibration("scaled", offset, n, rule), Gaussian(0.25))
+    """Without the floor, its bounds do so below 1/2; at offsets below -2, by little and near 1."""
+    fitted = replace(calibration("probit", offset, n, rule), score=FALLING)
+    with pytest.raises(SettingError, match="the score 'falling' cannot be exported: its bound falls"):
+        BoundTable.of(fitted, Gaussian(0.25))
 
 
 @pytest.mark.parametrize("offset", [-1.99, -0.5, 0.7, 1.7, 2.1, 6.0])
-def test_no_offset_of_scaled_gives_more_than_the_exact_bound(offset: float) -> None:
-    table = BoundTable.of(calibration("scaled", offset, 10**6, FLOORED), Gaussian(0.25))
+def test_no_offset_of_tapered_gives_more_than_the_exact_bound(offset: float) -> None:
+    table = BoundTable.of(calibration("tapered", offset, 10**6, FLOORED), Gaussian(0.25))
     q = probabilities(table)
     bound, radius = table.look_up(q)
-    exact_bound = calibration("scaled", offset, 10**6, FLOORED).lower_bound(q.astype(np.float64))
+    exact_bound = calibration("tapered", offset, 10**6, FLOORED).lower_bound(q.astype(np.float64))
     assert (bound <= exact_bound).all()
     assert (radius <= Gaussian(0.25).radius(exact_bound)).all()
 

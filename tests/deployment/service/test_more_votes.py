@@ -29,7 +29,8 @@ def made() -> Made:
 @pytest.fixture(scope="module")
 def client(made: Made) -> Iterator[TestClient]:
     certifier, base = made
-    with TestClient(create_app(certifier, base=base, settings=ServiceSettings(max_votes=1_000))) as running:
+    settings = ServiceSettings(max_votes=1_000, timeout=300)  # so that a busy machine ends no request
+    with TestClient(create_app(certifier, base=base, settings=settings)) as running:
         yield running
 
 

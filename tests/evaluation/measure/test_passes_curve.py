@@ -45,13 +45,13 @@ def test_query_votes_are_taken_out_of_the_reference_votes(quick_demo: Path) -> N
     of_held = votes_for(held, one.calibration.label)
     reference = votes_for(np.asarray(evidence.calibration_votes), one.calibration.label) - of_held
     fitted, _ = fit_calibration(
-        blended(one.calibration.top_probability, of_held, 64, 100.0),
+        blended(one.calibration.top_probability, of_held, 64, 200.0),
         reference,
         500 - 64,
         failure=0.01,
         score="probit",
     )
-    tops = blended(one.test.top_probability, votes_for(first, one.test.label), 64, 100.0)
+    tops = blended(one.test.top_probability, votes_for(first, one.test.label), 64, 200.0)
     np.testing.assert_array_equal(found.lower_bound, fitted.lower_bound(tops))
 
 

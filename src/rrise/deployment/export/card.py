@@ -4,6 +4,7 @@ from rrise._version import __version__
 from rrise.certifiers.card import bullets, calibration_rows
 from rrise.data.inputs import describe_range
 from rrise.deployment.export.exported import Export
+from rrise.deployment.export.input_names import IMAGES, NOISY_IMAGES
 from rrise.deployment.export.runtimes import runtime_by_name
 from rrise.files import Json
 from rrise.statistics import format_down
@@ -12,8 +13,7 @@ from rrise.statistics import format_down
 def card(export: Export, more: Json) -> str:
     """Return the card in Markdown: answers, promise, cost of the export, and usage."""
     calibration, guarantee, form = export.calibration, export.guarantee, export.form
-    shape = " x ".join(["batch", *map(str, export.input_shape)])
-    words, runtime = guarantee.words, runtime_by_name(form.runtime)
+    words = guarantee.words
     return f"""# RRISE certifier, exported for {form.runtime} as {form.numbers}
 
 `certifier.onnx` returns a class and a certified radius ({export.smoothing.noise.norm}) for each input, in
@@ -36,7 +36,7 @@ Not promised:
 
 | name | type | |
 |---|---|---|
-| `images` | float32 [{shape}] | values: {describe_range(export.smoothing.input_range)} |
+| {_input_row(export)} |
 | `label` | int64 [batch] | the class, even if it abstained |
 | `radius` | float32 [batch] | rounded down; 0 if it abstained |
 | `lower_bound` | float32 [batch] | on the smoothed probability of the class, rounded down |
@@ -62,8 +62,7 @@ Classes: {", ".join(export.class_names)}. An input with NaN or a value out of ra
 import numpy as np
 
 images = np.zeros(({", ".join(["1", *map(str, export.input_shape)])}), np.float32)
-
-{runtime.usage}
+{_usage(export)}
 ```
 
 `rrise.load_deployed(folder)` checks the folder and the runtime first. Without it, run `probe.npz` through
@@ -71,6 +70,32 @@ the graph and compare: an offset is valid only in the runtime it was fitted to.
 
 Guarantee `{guarantee.id}`, made with rrise {__version__}.
 """
+
+
+def _input_row(export: Export) -> str:
+    shape = " x ".join(["batch", *map(str, export.input_shape)])
+    values = describe_range(export.smoothing.input_range)
+    if export.calibration.threat is None:
+        return f"`{IMAGES}` | float32 [{shape}] | values: {values}"
+    return f"`{NOISY_IMAGES}` | float32 [{shape}] | inputs with fresh, secret noise; values: {values}"
+
+
+def _usage(export: Export) -> str:
+    """Return Python lines that compute `answers` without this package, with noise if queries have some."""
+    usage, threat = runtime_by_name(export.form.runtime).usage, export.calibration.threat
+    if threat is None:
+        return f"\n{usage}"
+    limits = export.smoothing.input_range
+    noisy = f"images + np.float32({threat.query_noise:g}) * noise"
+    noisy = noisy if limits is None else f"np.clip({noisy}, {limits[0]:g}, {limits[1]:g})"
+    return f"""
+# New noise for every query. Never store, log or return it: the promise for attacked inputs needs it secret.
+import secrets
+source = np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
+noise = source.standard_normal(images.shape, dtype=np.float32)
+noisy_images = {noisy}
+
+{usage.replace('"images": images', '"noisy_images": noisy_images')}"""
 
 
 def cost_sentence(cost: Json) -> str:

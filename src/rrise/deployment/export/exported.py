@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import FormFacts, Guarantee, surrogate_guarantee
+from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.stored_calibration import calibration_to_json
 from rrise.data.inputs import as_inputs
 from rrise.deployment.export.bound_table import BoundTable
@@ -121,8 +122,10 @@ class ExportedCertifier:
         Raises:
             InputError: an input has another shape, is not a number, or is out of range.
         """
-        batch = as_inputs(inputs, shape=self.input_shape, input_range=self.smoothing.input_range)
-        return self._answers(batch.numpy(), batch_size)
+        limits = self.smoothing.input_range
+        batch = as_inputs(inputs, shape=self.input_shape, input_range=limits)
+        seen = QueryNoise(self.calibration.threat, limits).seen(batch)
+        return self._answers(seen.numpy(), batch_size)
 
     def __call__(self, inputs: Any, *, batch_size: int = BATCH_SIZE) -> Certificates:
         """Certify inputs, as `certify` does."""

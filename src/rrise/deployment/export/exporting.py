@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.data.inputs import as_inputs, input_digests
+from rrise.data.inputs import InputRange, as_inputs, input_digests
 from rrise.deployment.export.bound_table import BoundTable
 from rrise.deployment.export.exported import Export, ExportedCertifier, ExportProbe
 from rrise.deployment.export.folder import check_free, load_exported, save_exported
@@ -22,7 +24,7 @@ from rrise.deployment.export.runtimes import ONNX_RUNTIME, Form, open_model, run
 from rrise.errors import InputError, MismatchError, SettingError
 from rrise.files import Json
 from rrise.models.inference import BATCH_SIZE, top_prediction
-from rrise.statistics import refit_calibration
+from rrise.statistics import Threat, refit_calibration
 from rrise.votes.array import Votes, check_same_inputs, check_votes, votes_for
 
 RANGE_INPUTS = 128
@@ -87,24 +89,26 @@ def export_certifier(
 
     held = _held_out(certifier, images, votes)
     limits, ranges = certifier.smoothing.input_range, None
+    threat = certifier.calibration.threat
     surrogate = surrogate_graph(certifier.network, _sample(held.inputs))
     if int8:
         from rrise.deployment.export.quantisation import quantised
 
         chosen, held, ranges = _choose_ranges(certifier, held, range_inputs, allow_seen)
-        surrogate = quantised(surrogate, chosen)
+        surrogate = quantised(surrogate, _seen(chosen, threat, limits))
+    seen = _seen(held.inputs, threat, limits)
     first = open_model(form, with_certificates(surrogate, limits).SerializeToString())
-    probabilities = run_in_batches(first, held.inputs)["probabilities"]
+    probabilities = run_in_batches(first, seen)["probabilities"]
     export = _calibrated(certifier, form, held, probabilities, ranges)
     table = BoundTable.of(export.calibration, certifier.smoothing.noise)
-    model = with_certificates(surrogate, limits, table, export.identity)
+    model = with_certificates(surrogate, limits, table, export.identity, noisy=threat is not None)
     content = model.SerializeToString()
     runner = open_model(form, content)
-    answers = run_in_batches(runner, held.inputs)
+    answers = run_in_batches(runner, seen)
     _check_final(export, probabilities, answers)
     probe_inputs = ExportProbe.inputs_from(held.inputs)
     probe = ExportProbe(probe_inputs, dict(runner.run(probe_inputs)))
-    more = {"opset": opset_of(model), "cost": _cost(certifier.certify(held.inputs), answers)}
+    more = {"opset": opset_of(model), "cost": _cost(certifier.answers(torch.from_numpy(seen)), answers)}
     save_exported(Path(folder), export, content, probe, more)
     return load_exported(Path(folder))
 
@@ -138,8 +142,12 @@ def _held_out(certifier: SurrogateCertifier, images: Any, votes: Any) -> _Held:
             f"expected the {certifier.calibration.size} calibration inputs of the certifier with "
             f"{certifier.calibration.n} votes each, got {len(inputs)} with {n}"
         )
-    label, top = top_prediction(certifier.network, inputs, BATCH_SIZE)
-    same = np.isclose(top, evidence.top_probability, rtol=0, atol=1e-4)
+    if certifier.calibration.threat is None:
+        label, top = top_prediction(certifier.network, inputs, BATCH_SIZE)
+        same = np.isclose(top, evidence.top_probability, rtol=0, atol=1e-4)
+    else:  # the query noise of the calibration is not kept; the classes are
+        assert evidence.label is not None
+        label, same = evidence.label, np.ones(len(inputs), dtype=np.bool_)
     same &= votes_for(counts, label) == evidence.agreeing
     if not same.all():
         raise MismatchError(
@@ -149,9 +157,12 @@ def _held_out(certifier: SurrogateCertifier, images: Any, votes: Any) -> _Held:
     return _Held(inputs.numpy(), counts, n)
 
 
-def _sample(inputs: NDArray[np.float32]) -> Any:
-    import torch
+def _seen(inputs: NDArray[np.float32], threat: Threat | None, limits: InputRange) -> NDArray[np.float32]:
+    """Return what the surrogate sees of inputs: themselves, or with one draw of query noise each."""
+    return np.asarray(QueryNoise(threat, limits).seen(torch.from_numpy(inputs)).numpy())
 
+
+def _sample(inputs: NDArray[np.float32]) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([inputs[:4], inputs[:1]]))
 
 
@@ -177,8 +188,6 @@ def _choose_ranges(
     )
     if len(chosen) == 0:
         raise InputError("expected range_inputs for the int8 ranges, got none")
-    import torch
-
     calibration = set(input_digests(torch.from_numpy(held.inputs)))
     common = sum(digest in calibration for digest in input_digests(chosen))
     if common and not allow_seen:
@@ -239,17 +248,17 @@ def _check_final(
         )
 
 
-def _cost(torch: Certificates, answers: dict[str, NDArray[Any]]) -> Json:
+def _cost(before: Certificates, answers: dict[str, NDArray[Any]]) -> Json:
     """Return radii and issued shares before and after, on the calibration inputs of the export."""
-    lost = torch.radius - answers["radius"]
+    lost = before.radius - answers["radius"]
     return {
-        "calibration_inputs": len(torch),
-        "torch": {"issued_share": float(torch.issued.mean()), "mean_radius": float(torch.radius.mean())},
+        "calibration_inputs": len(before),
+        "torch": {"issued_share": float(before.issued.mean()), "mean_radius": float(before.radius.mean())},
         "exported": {
             "issued_share": float(answers["issued"].mean()),
             "mean_radius": float(answers["radius"].mean(dtype=np.float64)),
         },
         "mean_radius_lost": float(lost.mean()),
         "largest_radius_lost": float(lost.max()),
-        "labels_changed": int((torch.label != answers["label"]).sum()),
+        "labels_changed": int((before.label != answers["label"]).sum()),
     }

@@ -6,6 +6,10 @@
 
 No radius is issued if the input has NaN or a value outside the input range, or if a logit is not finite.
 The graph checks the input itself, because not every runtime propagates NaN through a network.
+
+If queries have secret noise, the input is called `noisy_images`: the noise is added before the graph. ONNX
+has random operators, but their numbers can be predicted: ONNX Runtime seeds them with 32 bits of the clock,
+or with a number stored in the graph. Whoever runs the graph on plain images by mistake gets an error.
 """
 
 import contextlib
@@ -22,10 +26,11 @@ from torch import nn
 
 from rrise.data.inputs import InputRange
 from rrise.deployment.export.bound_table import BoundTable
+from rrise.deployment.export.input_names import IMAGES, NOISY_IMAGES
 from rrise.errors import SettingError
 from rrise.models.inspection import precision_of
 
-IMAGES, LOGITS = "images", "logits"
+LOGITS = "logits"
 LABEL, RADIUS, LOWER_BOUND, ISSUED = "label", "radius", "lower_bound", "issued"
 PROBABILITIES = "probabilities"
 IDENTITY = "rrise.identity"
@@ -69,12 +74,17 @@ def surrogate_graph(network: nn.Module, sample: torch.Tensor) -> Any:
 
 
 def with_certificates(
-    surrogate: Any, input_range: InputRange, table: BoundTable | None = None, identity: str = ""
+    surrogate: Any,
+    input_range: InputRange,
+    table: BoundTable | None = None,
+    identity: str = "",
+    *,
+    noisy: bool = False,
 ) -> Any:
     """Return a surrogate's model, extended from its logits to the certificate.
 
     Without a table, the model ends at the probabilities, as calibration needs. `identity`, in the model's
-    metadata, names what it was calibrated for.
+    metadata, names what it was calibrated for. `noisy` tells that queries have noise.
     """
     model = onnx.ModelProto()
     model.CopyFrom(surrogate)
@@ -107,6 +117,8 @@ def with_certificates(
         helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in outputs.items()
     )
     helper.set_model_props(model, {IDENTITY: identity})
+    if noisy:
+        _rename_input(model.graph, IMAGES, NOISY_IMAGES)
     onnx.checker.check_model(model)
     return model
 
@@ -125,7 +137,16 @@ def without_certificates(model: Any) -> Any:
     graph.output.append(logits)
     graph.value_info.remove(logits)
     del surrogate.metadata_props[:]
+    _rename_input(graph, NOISY_IMAGES, IMAGES)
     return surrogate
+
+
+def _rename_input(graph: Any, former: str, new: str) -> None:
+    """Rename an input of a graph, if it has one of that name."""
+    for given in graph.input:
+        given.name = new if given.name == former else given.name
+    for node in graph.node:
+        node.input[:] = [new if name == former else name for name in node.input]
 
 
 def opset_of(model: Any) -> int:

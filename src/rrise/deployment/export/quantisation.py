@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from rrise.deployment.export.runtimes import IMAGES
+from rrise.deployment.export.input_names import IMAGES
 
 _LAYERS = ("Conv", "Gemm", "MatMul", "Add")
 _BATCH = 16

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-IMAGES = "images"
 Outputs = Mapping[str, "NDArray[Any]"]
 NUMBERS = ("fp32", "int8")
 _BATCH = 256
@@ -121,10 +120,11 @@ class _OnnxRuntime:
         options.intra_op_num_threads = threads or 0
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self._names = [output.name for output in self._session.get_outputs()]
+        self._input = self._session.get_inputs()[0].name
 
     def run(self, inputs: "NDArray[np.float32]") -> Outputs:
         """Return the outputs of a batch by name."""
-        return dict(zip(self._names, self._session.run(self._names, {IMAGES: inputs}), strict=True))
+        return dict(zip(self._names, self._session.run(self._names, {self._input: inputs}), strict=True))
 
 
 class _OpenVino:
@@ -144,7 +144,7 @@ class _OpenVino:
         """Return the outputs of a batch by name."""
         import numpy as np
 
-        found = self._model.create_infer_request().infer({IMAGES: inputs})
+        found = self._model.create_infer_request().infer([inputs])
         return {name: np.array(found[name]) for name in self._names}
 
 

@@ -74,21 +74,26 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
     )
 
 
-def recalibrate(certifier: SurrogateCertifier, audited: AuditedQueries) -> SurrogateCertifier:
+def recalibrate(
+    certifier: SurrogateCertifier, audited: AuditedQueries, *, unattacked: bool = False
+) -> SurrogateCertifier:
     """Recalibrate a certifier's surrogate on audited queries, at the same levels.
 
     Guarantee: as before, but for inputs exchangeable with the audited queries. These are a random sample of
     all queries. The promise is void for later queries of yet another kind. It is also void if the queries,
-    or their number, were chosen by looking at their scores.
+    or their number, were chosen by looking at their scores. A certifier with an attack radius also needs
+    queries that nobody moved: `unattacked` says so.
     """
-    calibration, evidence, source = _fitted(certifier, audited)
+    calibration, evidence, source = _fitted(certifier, audited, unattacked)
     guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source=source)
     return dataclasses.replace(
         certifier, calibration=calibration, evidence=evidence, guarantee=guarantee, query=None
     )
 
 
-def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> ExportedCertifier:
+def recalibrate_exported(
+    folder: Path, audited: AuditedQueries, out: Path, *, unattacked: bool = False
+) -> ExportedCertifier:
     """Write an exported certifier with the same surrogate, recalibrated as `recalibrate` does.
 
     The queries were audited in the exported form, so the guarantee is about that form.
@@ -98,14 +103,15 @@ def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> Ex
     from rrise.deployment.export.runtimes import open_model
 
     former = load_exported(folder)
-    calibration, evidence, source = _fitted(former, audited)
+    calibration, evidence, source = _fitted(former, audited, unattacked)
     export = dataclasses.replace(
         former.export, calibration=calibration, evidence=evidence, seen_in_training=None, source=source
     )
     noise = export.smoothing.noise
     table = BoundTable.of(calibration, noise)
     surrogate = without_certificates(load_graph(folder))
-    model = with_certificates(surrogate, export.smoothing.input_range, table, export.identity)
+    noisy = calibration.threat is not None
+    model = with_certificates(surrogate, export.smoothing.input_range, table, export.identity, noisy=noisy)
     content = model.SerializeToString()
     inputs = former.probe_inputs
     probe = ExportProbe(inputs, dict(open_model(export.form, content).run(inputs)))
@@ -120,12 +126,18 @@ def recalibrate_exported(folder: Path, audited: AuditedQueries, out: Path) -> Ex
 
 
 def recalibrate_folder(
-    certifier: str | Path, database: str | Path, out: str | Path, since: str | None = None
+    certifier: str | Path,
+    database: str | Path,
+    out: str | Path,
+    since: str | None = None,
+    *,
+    unattacked: bool = False,
 ) -> SurrogateCertifier | ExportedCertifier:
     """Recalibrate the folder `certifier` on the queries that a monitor has audited, and write `out`.
 
     The certifier may be exported; `out` then is too. `since` is a time such as `2026-11-15` or
-    `2026-11-15T08:00`, in UTC unless it names a zone. It is required after an alarm.
+    `2026-11-15T08:00`, in UTC unless it names a zone. It is required after an alarm. `unattacked` says that
+    nobody moved the audited queries; a certifier with an attack radius needs it.
     """
     from rrise.certifiers.folder import load_certifier
     from rrise.deployment.export.folder import is_exported
@@ -141,18 +153,23 @@ def recalibrate_folder(
             f"after the change. Pass --since with the time from which to use queries"
         )
     if is_exported(Path(certifier)):
-        return recalibrate_exported(Path(certifier), audited, Path(out))
-    new = recalibrate(load_certifier(certifier), audited)
+        return recalibrate_exported(Path(certifier), audited, Path(out), unattacked=unattacked)
+    new = recalibrate(load_certifier(certifier), audited, unattacked=unattacked)
     new.save(out)
     return new
 
 
 def _fitted(
-    certifier: SurrogateCertifier | ExportedCertifier, audited: AuditedQueries
+    certifier: SurrogateCertifier | ExportedCertifier, audited: AuditedQueries, unattacked: bool
 ) -> tuple[Calibration, CalibrationEvidence, str]:
     """Fit the calibration and describe its inputs; refuse queries that cannot support the promise."""
     _check_belongs(certifier, audited.about)
     former = certifier.calibration
+    if former.threat is not None and former.threat.matters and not unattacked:
+        raise SettingError(
+            "a certifier with an attack radius must be calibrated on inputs that nobody moved, and queries "
+            "may have been moved: pass --unattacked (unattacked=True) if these were not"
+        )
     needed = terms_of(former).smallest_size
     if audited.distinct < needed:
         raise InputError(

@@ -135,7 +135,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         "/v1/certify",
         response_model=CertifyResponse,
         response_model_exclude_none=True,
-        responses=problems(*COMMON, 404, 504),
+        responses=problems(*COMMON, 404, 429, 504),
         openapi_extra={
             **input_body(certifier, many=True),
             "parameters": [PROBABILITIES, TRIAL, VOTES, RADIUS],
@@ -210,7 +210,13 @@ def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> 
     answer = card(
         service.certifier,
         content_types=list(TYPES),
-        limits={"inputs": settings.max_inputs, "bytes": settings.max_body, "seconds": settings.timeout},
+        limits={
+            "inputs": settings.max_inputs,
+            "bytes": settings.max_body,
+            "seconds": settings.timeout,
+            "certificates_per_client": settings.client_tries,
+            "client_period": settings.client_period,
+        },
         verification=None if verifier is None else {"votes": DEFAULT_VOTES, "max_votes": verifier.max_votes},
         monitor=service.alarm.monitor is not None,
         on_alarm=service.alarm.policy,

@@ -74,6 +74,7 @@ _WORDS = {
     413: "Too large, or too many inputs.",
     415: "Unknown Content-Type.",
     422: "Not an input that this certifier takes, or an impossible setting.",
+    429: "Too many certificates for this client: try again after the seconds that Retry-After names.",
     503: "Busy: try again after the seconds that Retry-After names.",
     504: "The answer took too long.",
 }

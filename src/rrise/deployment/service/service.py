@@ -19,6 +19,7 @@ from rrise.certifiers.voting import VotingCertifier
 from rrise.deployment.monitor.settings import ABSTAIN, MONTE_CARLO, WARN
 from rrise.deployment.service.alarm import Alarm
 from rrise.deployment.service.batching import Batcher, ClosedError, QueueFullError
+from rrise.deployment.service.client_limit import ClientLimit
 from rrise.deployment.service.metrics import ServiceMetrics
 from rrise.deployment.service.more_votes import MoreVotes
 from rrise.deployment.service.refusals import RefusedError
@@ -48,6 +49,7 @@ class Service:
         self._guarantee_id = certifier.guarantee.id
         self.metrics = ServiceMetrics()
         self.bodies = BodyReader(settings.max_body, settings.max_held, settings.timeout)
+        self.clients = ClientLimit(settings.client_tries, settings.client_period)
         self.decoder = Decoder(certifier.input_shape, certifier.smoothing.input_range, settings.max_inputs)
         self.verifier: Verifier | None = None
         self.more_votes: MoreVotes | None = None
@@ -136,6 +138,7 @@ class Service:
     ) -> Json:
         """Certify the inputs of a request, with votes if asked; after an alarm, apply the policy."""
         inputs = await self.inputs(request)
+        self.clients.take(None if request.client is None else request.client.host, len(inputs))
         alarmed = self.alarm.raised
         found, guarantee = await self._certified(self._batcher, inputs, observed), self._guarantee_id
         own: Json | None = None

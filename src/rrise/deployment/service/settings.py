@@ -35,6 +35,11 @@ class ServiceSettings:
     fallback_votes: Annotated[
         int, Setting("Votes to an input after an alarm, where the policy is `monte-carlo`.", least=1)
     ] = 1_000
+    client_tries: Annotated[
+        int | None,
+        Setting("Certificates that one client gets in a period; beyond: 429.", least=1, unset="no limit"),
+    ] = None
+    client_period: Annotated[float, Setting("Seconds of that period.", above=0)] = 3600.0
     token: Annotated[
         str | None,
         Setting(

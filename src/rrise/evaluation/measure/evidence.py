@@ -14,7 +14,7 @@ from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
 from rrise.evaluation.measure.passes_curve import passes_curve
 from rrise.files import Json
 from rrise.statistics import PAPER as PAPER_RULE
-from rrise.statistics import float32_below
+from rrise.statistics import Threat, float32_below
 from rrise.votes.array import Votes
 
 HELD_OUT, PAPER = "held-out", "paper"
@@ -72,7 +72,9 @@ class Evidence:
     def calibrated_by(self) -> Json:
         """How surrogates are calibrated; earlier evidence names `beta` alone and means the paper's rule."""
         found: Json = self.about.get("calibration") or {"rule": PAPER_RULE.name, "beta": self.about["beta"]}
-        return found
+        if (threat := found.get("threat")) is None:
+            return found
+        return {**found, "threat": Threat(**threat)}
 
     def _timed(self, outcome: Outcome) -> Outcome:
         base = self.seconds.get("")

@@ -39,7 +39,8 @@ def passes_curve(evidence: "Evidence") -> list[Json]:
 def _with_votes(evidence: "Evidence") -> Iterator[Json]:
     _, variant, score = evidence.about["certifier"]
     ours = next(one for one in evidence.surrogates if one.variant == variant)
-    for votes in (0, *sorted(evidence.query)):
+    takes_votes = evidence.calibrated_by.get("threat") is None
+    for votes in (0, *(sorted(evidence.query) if takes_votes else ())):
         try:
             found = surrogate_with_votes(evidence, ours, votes, score=score)
         except SettingError:

@@ -58,7 +58,9 @@ async function start() {
   find("problem").hidden = true;
   const { card } = state, { shape, range, image } = card.input;
   const size = image ? `${shape[2]} × ${shape[1]} pixels, ${shape[0] === 1 ? "grey" : "colour"}` : shape.join(" × ");
-  const facts = { classes: count(card.class_names.length), input: size, "noise σ": card.sigma, "allowed failures": card.guarantee.failure, runs: card.runtime };
+  const threat = threatOf(card.guarantee);
+  const attack = threat ? { "attack radius": threat.radius, "query noise": threat.query_noise } : {};
+  const facts = { classes: count(card.class_names.length), input: size, "noise σ": card.sigma, "allowed failures": card.guarantee.failure, ...attack, runs: card.runtime };
   find("facts").replaceChildren(...Object.entries(facts).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
   find("file").accept = image ? ".png,.jpg,.jpeg,.npy" : ".npy,.json";
   find("file-help").textContent = image
@@ -69,9 +71,23 @@ async function start() {
   if (card.monitor) showMonitor();
 }
 
+/* What may happen to inputs before they are certified; null if nothing is promised about that. */
+const threatOf = (guarantee) => guarantee.facts.calibration?.threat ?? null;
+
 function showPromise(guarantee) {
-  const percent = 100 * Number(guarantee.failure);
-  find("covered").textContent = `On average, at most ${percent.toLocaleString("en")} in 100 inputs drawn like the calibration inputs get a wrong radius.`;
+  const in100 = (failure) => (100 * Number(failure)).toLocaleString("en", { maximumFractionDigits: 4 });
+  const { kind, calibration } = guarantee.facts, threat = threatOf(guarantee);
+  const sure = calibration?.confidence ? `With confidence ${calibration.confidence} over the calibration inputs, at` : "On average, at";
+  const among = kind === "issued" ? "radii issued for inputs" : "inputs";
+  const wrong = kind === "issued" ? "are wrong" : "get a wrong radius";
+  const natural = threat ? calibration.natural_failure : guarantee.failure;
+  find("covered").textContent = `${sure} most ${in100(natural)} in 100 ${among} drawn like the calibration inputs ${wrong}.`;
+  find("moved").hidden = !threat?.radius;
+  if (threat?.radius) {
+    const tries = threat.tries === 1 ? "" : ` This holds for the best of ${count(threat.tries)} tries.`;
+    find("moved-words").textContent = `If somebody moves such inputs by up to ${threat.radius} before you certify them, at most ${in100(guarantee.failure)} in 100 get a wrong radius.${tries} The surrogate sees each input with new, secret noise, so the same input may get another answer next time.`;
+    find("chosen").textContent = "Not: inputs that someone moved further, or chose freely.";
+  }
   const list = (title, sentences) => [element("p", {}, title), element("ul", {}, ...sentences.map((text) => element("li", {}, text)))];
   find("guarantee").replaceChildren(
     element("p", {}, guarantee.promise),
@@ -145,7 +161,7 @@ function showAnswer(warning) {
 
 function meaning({ issued, class_name, radius, lower_bound }, shape) {
   if (!issued)
-    return `No radius is promised here. Under noise, the answer ${class_name} has a probability of at least ${down(lower_bound)}. A radius needs a bound above one half. Abstaining is not an error: an honest certifier abstains when it cannot be sure.`;
+    return `No radius is promised here. A radius needs a bound above one half on the probability of the answer under noise${lower_bound > 0 ? `, and the bound is ${down(lower_bound)}` : ""}. Abstaining is not an error: an honest certifier abstains when it cannot be sure.`;
   const values = shape.reduce((product, size) => product * size, 1);
   const each = (255 * radius) / Math.sqrt(values);
   const spread = state.card.input.image ? ` This is as far as changing every value of the image by ${(Math.floor(10 * each) / 10).toFixed(1)} of 255 levels.` : "";

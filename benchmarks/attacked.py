@@ -1,0 +1,397 @@
+"""What an attack radius costs, and whether attacks break it.
+
+    python benchmarks/attacked.py RUN --out OUT.json
+    python benchmarks/attacked.py results/fashion-mnist-distilled/seed-100 --data-root DATA \
+        --plain plain.safetensors --noisy noisy.safetensors --query-noise 0.25 --out OUT.json
+    python benchmarks/attacked.py --table digits.json fashion-mnist.json cifar-10.json > attacked.md
+
+The subject is a run folder, or the published evidence of one. Its calibration inputs and some of its test
+inputs calibrate two surrogates: a plain one, and one that sees inputs with query noise. Without weights, they
+are trained as the recipe says. All levels and attack radii come from one calibration each. The other test
+inputs are certified as they are, and attacked. An attack is made once for each surrogate and radius. Fresh
+votes at the moved and at the natural inputs judge all levels.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import special
+from torch import nn
+
+import rrise
+from distillation import saved_base
+from machine import hardware
+from rrise.audit.attacks import ATTACKS
+from rrise.audit.victim import Effort, Victim
+from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.methods import TWO_STAGE
+from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.defaults import DOUBT
+from rrise.errors import SettingError
+from rrise.evaluation.measure.evidence import Evidence
+from rrise.evaluation.measure.evidence_files import read_evidence
+from rrise.evaluation.measure.metrics import average_certified_radius, certified_accuracy
+from rrise.files import write_json
+from rrise.models.evaluating import evaluating
+from rrise.models.weights import load_tensors, load_weights
+from rrise.runs.data import RunData
+from rrise.runs.networks import given_base
+from rrise.runs.recipe import Recipe, read_recipe
+from rrise.statistics import clopper_pearson_lower, clopper_pearson_upper
+from rrise.training.surrogate_training import train_surrogate
+from rrise.votes.array import Votes, votes_for
+
+RADII, FAILURES = (0.125, 0.25), (0.05, 0.01)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A base classifier, with the votes of inputs that calibrate and of inputs that are judged."""
+
+    recipe: Recipe
+    data: RunData
+    base: nn.Module
+    evidence: Evidence
+    held: NDArray[np.float32]
+    held_votes: Votes
+    judged: NDArray[np.float32]
+    judged_from: int
+
+    @classmethod
+    def read(cls, folder: Path, root: Path | None, size: int, device: torch.device) -> "Subject":
+        """Read a run or published evidence; `size` inputs calibrate, beginning with those of the run."""
+        recipe = read_recipe(folder / "recipe.toml")
+        is_run = (folder / "base").is_dir()
+        base = saved_base(folder, recipe)[1]
+        evidence = read_evidence(folder / "evaluation" / "evidence" if is_run else folder).held_out()
+        data = RunData(recipe.data, root)
+        own = len(data.indices("calibration"))
+        more = max(0, size - own)
+        images, votes = (
+            (data.values(split)[:] for split in ("calibration", "test")),
+            evidence.calibration_votes,
+        )
+        held, test = images
+        counts = np.concatenate([np.asarray(votes), np.asarray(evidence.reference)[:more]])
+        return cls(
+            recipe,
+            data,
+            base.to(device).eval(),
+            evidence,
+            np.concatenate([held, test[:more]]),
+            Votes(counts, evidence.reference.smoothing),
+            test[more:],
+            more,
+        )
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """True classes of the judged inputs."""
+        return self.evidence.labels[self.judged_from :]
+
+    def monte_carlo(self, failure: float) -> Certificates:
+        """Return the certificates of two-stage Monte Carlo, with all votes, for the judged inputs."""
+        found = next(
+            one.certificates
+            for one in self.evidence.voting
+            if one.setting.method == TWO_STAGE.name
+            and one.setting.failure == str(failure)
+            and one.setting.budget == self.evidence.about["main_budget"]
+        )
+        return found[slice(self.judged_from, None)]
+
+    def surrogate(self, weights: Path | None, noise: float) -> nn.Module:
+        """Return a surrogate with these weights, or train one as the recipe does."""
+        device = next(self.base.parameters()).device
+        if weights is None:
+            settings = self.recipe.surrogate.training.changed(query_noise=noise)
+            return train_surrogate(
+                self.base,
+                self.data.training_values(),
+                settings=settings,
+                sigma=self.recipe.votes.sigma,
+                precision=self.recipe.votes.precision,
+            )
+        module = given_base(self.recipe.base)[1].float()
+        load_weights(module, load_tensors(weights), str(weights))
+        return module.to(device).eval()
+
+    def certifiers(
+        self, surrogate: nn.Module, noise: float | None
+    ) -> dict[tuple[float, float], SurrogateCertifier]:
+        """Return certifiers by attack radius and failure, all that the calibration inputs allow."""
+        how: Row = {"base": self.base, "noise_seed": 1, "allow_seen": True, "query_noise": noise}
+        device = next(self.base.parameters()).device
+        found: dict[tuple[float, float], SurrogateCertifier] = {}
+        if noise is None:
+            for failure in FAILURES:
+                made = rrise.calibrate(surrogate, self.held, self.held_votes, failure=failure, **how)
+                found[0.0, failure] = made.to(device)
+            return found
+        first = rrise.calibrate(surrogate, self.held, self.held_votes, failure=0.05, **how).to(device)
+        for radius, failure in product(RADII, FAILURES):
+            try:
+                found[radius, failure] = first.against(radius, failure=failure)
+            except SettingError as error:
+                print(f"radius {radius:g}, failure {failure:g}: {error}", flush=True)
+        return found
+
+
+def costs(subject: Subject, plain: Row, noisy: Row) -> list[Row]:
+    """Return what natural inputs get: certified accuracy and average length beyond each attack radius."""
+    rows = []
+    sigma = subject.recipe.votes.sigma
+    for failure in FAILURES:
+        exact = subject.monte_carlo(failure)
+        mine = plain[0.0, failure].certify(subject.judged)
+        for radius in (0.0, *RADII):
+            certified = (radius, failure) in noisy
+            found = noisy[radius, failure].certify(subject.judged) if certified else None
+            rows.append(
+                {
+                    "failure": failure,
+                    "radius": radius,
+                    "Monte Carlo": _beyond(exact, subject.labels, radius, sigma),
+                    "without attack radius": _beyond(mine, subject.labels, radius, sigma),
+                    "with attack radius": None
+                    if found is None
+                    else _beyond(found, subject.labels, 0.0, sigma),
+                    "natural failure": float(noisy[radius, failure].calibration.natural_failure)
+                    if certified
+                    else None,
+                }
+            )
+    return rows
+
+
+def _beyond(found: Certificates, labels: NDArray[np.int64], radius: float, sigma: float) -> list[float]:
+    """Return certified accuracy at a radius, and the average of what is certified beyond it, in sigma."""
+    accuracy = float(certified_accuracy(found, labels, [radius])[0])
+    shorter = replace(found, radius=np.maximum(found.radius - radius, 0.0))
+    return [accuracy, average_certified_radius(shorter, labels) / sigma]
+
+
+def attacked(
+    subject: Subject,
+    certifiers: dict[tuple[float, float], SurrogateCertifier],
+    inputs: int,
+    effort: Effort,
+    votes: int,
+) -> list[Row]:
+    """Attack certifiers that share a surrogate, and judge what they certify."""
+    rows, base, device = [], subject.base, next(subject.base.parameters()).device
+    given = torch.from_numpy(subject.judged[:inputs])
+    natural = _votes(subject, given, votes, "natural")
+    for key, one in certifiers.items():
+        rows.append(_judged(key, "natural", 0.0, one.certify(given), natural, natural, votes))
+    radii = sorted({radius for radius, _ in certifiers} - {0.0}) or list(RADII)
+    for radius in radii:
+        mine = {key: one for key, one in certifiers.items() if key[0] in (radius, 0.0)}
+        boldest = mine[max(mine, key=lambda key: key[1])]
+        threshold = _threshold(boldest, given)
+        for name, attack in ATTACKS.items():
+            start = time.perf_counter()
+            victim = Victim(boldest, base, boldest.network, threshold, torch.Generator().manual_seed(1))
+            with evaluating(base):
+                moved = attack.move(victim, given.to(device), radius, effort)
+            there = _votes(subject, moved.inputs.cpu(), votes, f"{name}-{radius:g}")
+            for key, one in mine.items():
+                found = one.certify(moved.inputs.cpu())
+                rows.append(_judged(key, name, radius, found, there, natural, votes))
+            print(f"{name} at {radius:g}: {time.perf_counter() - start:.1f} s", rows[-1], flush=True)
+    return rows
+
+
+def _threshold(certifier: SurrogateCertifier, inputs: torch.Tensor) -> float:
+    found = certifier.certify(inputs)
+    assert found.probabilities is not None
+    return float(found.probabilities.max(axis=1)[found.issued].min()) if found.issued.any() else 0.9
+
+
+def _votes(subject: Subject, inputs: torch.Tensor, votes: int, name: str) -> NDArray[np.int64]:
+    smoothing = subject.held_votes.smoothing
+    assert smoothing is not None
+    how: Row = {"sigma": smoothing.noise, "n": votes, "seed": 1, "split": f"attacked-{name}"}
+    return np.asarray(rrise.collect_votes(subject.base, inputs, precision=smoothing.precision, **how))
+
+
+def _judged(  # noqa: PLR0917
+    key: tuple[float, float],
+    attack: str,
+    radius: float,
+    found: Certificates,
+    there: NDArray[np.int64],
+    natural: NDArray[np.int64],
+    votes: int,
+) -> Row:
+    """Count certificates that fresh votes prove wrong: at the moved input, and before they were shortened."""
+    upper, before = (
+        clopper_pearson_upper(votes_for(counts, found.label), votes, DOUBT) for counts in (there, natural)
+    )
+    shift = key[0] / found.guarantee.smoothing.sigma
+    longer = special.ndtr(special.ndtri(np.clip(found.lower_bound, 1e-12, 1 - 1e-16)) + shift)
+    return {
+        "attack_radius": key[0],
+        "failure": key[1],
+        "attack": attack,
+        "radius": radius,
+        "inputs": len(found),
+        "issued": int(found.issued.sum()),
+        "wrong": int((found.issued & (upper < found.lower_bound)).sum()),
+        "wrong_before": int((found.issued & (before < longer)).sum()) if key[0] else None,
+    }
+
+
+def table(places: list[Path]) -> str:
+    """Write the stored results as Markdown."""
+    lines = []
+    for place in places:
+        found = json.loads(place.read_text())
+        machine = found["hardware"]
+        where = machine.get("gpu") or f"{machine['cores']} cores of {machine['cpu']}"
+        lines += [
+            "",
+            f"## {found['dataset']}",
+            f"{found['date']} on {where}. {found['calibration_inputs']:,} calibration inputs, "
+            f"{found['judged_inputs']:,} judged, query noise {found['query_noise']:g}, sigma "
+            f"{found['sigma']:g}.",
+            *([found["notes"]] if "notes" in found else []),
+            "",
+            "| promised failure | attack radius | Monte Carlo | without attack radius, not promised under "
+            "attack | with attack radius | share of Monte Carlo | calibrated at |",
+            "|---:|---:|---:|---:|---:|---:|---:|",
+        ]
+        for row in found["costs"]:
+            if row["radius"] == 0:
+                lines.append(
+                    f"| {row['failure']:g} | 0 | {_pair(row['Monte Carlo'])} | "
+                    f"{_pair(row['without attack radius'])} | – | – | – |"
+                )
+                continue
+            with_radius = row["with attack radius"]
+            share = "–" if with_radius is None else f"{with_radius[0] / row['Monte Carlo'][0]:.3f}"
+            at = "–" if row["natural failure"] is None else f"{row['natural failure']:.5f}"
+            lines.append(
+                f"| {row['failure']:g} | {row['radius']:g} | {_pair(row['Monte Carlo'])} | "
+                f"{_pair(row['without attack radius'])} | {_pair(with_radius)} | {share} | {at} |"
+            )
+        lines += ["", *_attack_table(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _pair(numbers: list[float] | None) -> str:
+    return "too few inputs" if numbers is None else f"{numbers[0]:.3f} / {numbers[1]:.3f}"
+
+
+def _attack_table(found: Row) -> list[str]:
+    keys = list(
+        dict.fromkeys(
+            (row["attack_radius"], row["failure"], row["radius"]) for row in found["attacks"] if row["radius"]
+        )
+    )
+    columns = [
+        f"{'none' if not own else f'{own:g}'}, {failure:g}, {radius:g}" for own, failure, radius in keys
+    ]
+    lines = [
+        "| attack radius, failure, moved by | " + " | ".join(columns) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for name in ("natural", *ATTACKS):
+        cells = []
+        for own, failure, radius in keys:
+            row = next(
+                (
+                    row
+                    for row in found["attacks"]
+                    if (row["attack_radius"], row["failure"], row["attack"]) == (own, failure, name)
+                    and row["radius"] in (radius, 0.0)
+                ),
+                None,
+            )
+            cells.append("–" if row is None else _wrong(row))
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _wrong(row: Row) -> str:
+    low, high = (
+        100 * float(bound(row["wrong"], row["inputs"], 0.025))
+        for bound in (clopper_pearson_lower, clopper_pearson_upper)
+    )
+    before = "" if row["wrong_before"] is None else f", {row['wrong_before']}"
+    share = 100 * row["wrong"] / row["inputs"]
+    return f"{share:.1f} % ({low:.1f} to {high:.1f}){before}"
+
+
+def _attacks_of(former: Row) -> Row:
+    """Return what an earlier result says of its attacks."""
+    return {name: former[name] for name in ("attacks", "effort", "notes") if name in former}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("subject", nargs="*", type=Path)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--plain", type=Path)
+    parser.add_argument("--noisy", type=Path)
+    parser.add_argument("--query-noise", type=float, default=0.25)
+    parser.add_argument("--calibration", type=int, default=0)
+    parser.add_argument("--inputs", type=int, default=500)
+    parser.add_argument("--votes", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--restarts", type=int, default=2)
+    parser.add_argument("--copies", type=int, default=8)
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--costs-only", action="store_true", help="keep the attacks that OUT has")
+    options = parser.parse_args()
+    if options.table:
+        print(table(options.subject))
+        return
+    device = torch.device(options.device)
+    subject = Subject.read(options.subject[0], options.data_root, options.calibration, device)
+    noise = options.query_noise
+    plain = subject.certifiers(subject.surrogate(options.plain, 0.0), None)
+    noisy = subject.certifiers(subject.surrogate(options.noisy, noise), noise)
+    machine = hardware(device.type)
+    found: Row = {
+        "dataset": subject.evidence.about["dataset"],
+        "date": machine["date"],
+        "hardware": machine,
+        "sigma": subject.recipe.votes.sigma,
+        "query_noise": noise,
+        "calibration_inputs": len(subject.held),
+        "judged_inputs": len(subject.judged),
+        "effort": vars(options)
+        | {"subject": None, "data_root": None, "plain": None, "noisy": None, "out": None},
+        "costs": costs(subject, plain, noisy),
+    }
+    print(json.dumps(found["costs"], indent=1), flush=True)
+    if options.costs_only:
+        former = json.loads(options.out.read_text())
+        write_json(options.out, {**former, **found, "attacked_on": former["hardware"]} | _attacks_of(former))
+        return
+    write_json(options.out, found)
+    effort = Effort(options.steps, options.restarts, options.copies, options.queries)
+    number = min(options.inputs, len(subject.judged))
+    found["attacks"] = []
+    for certifiers in (noisy, plain):
+        found["attacks"] += attacked(subject, certifiers, number, effort, options.votes)
+        write_json(options.out, found)
+
+
+if __name__ == "__main__":
+    main()
