@@ -221,6 +221,8 @@ def _votes(subject: Subject, inputs: torch.Tensor, votes: int, name: str) -> NDA
     smoothing = subject.held_votes.smoothing
     assert smoothing is not None
     how: Row = {"sigma": smoothing.noise, "n": votes, "seed": 1, "split": f"attacked-{name}"}
+    if next(subject.base.parameters()).is_cuda:
+        how |= {"batch_size": 4096, "compiled": False}  # each call is short: no time for measurements
     return np.asarray(rrise.collect_votes(subject.base, inputs, precision=smoothing.precision, **how))
 
 
@@ -362,6 +364,7 @@ def main() -> None:
         print(table(options.subject))
         return
     device = torch.device(options.device)
+    torch.backends.cudnn.benchmark = True
     subject = Subject.read(options.subject[0], options.data_root, options.calibration, device)
     noise = options.query_noise
     plain = subject.certifiers(subject.surrogate(options.plain, 0.0), None)

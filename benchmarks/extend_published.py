@@ -125,7 +125,7 @@ def main() -> None:
     folder, variant = options.evidence, options.variant
     record = json.loads(variant.with_name(f"{variant.name}.json").read_text())
     recipe = recipe_of(folder, record, options.score)
-    data, evidence = RunData(recipe.data, options.data_root), read_evidence(folder)
+    data, evidence = RunData(recipe.data, options.data_root), read_evidence(folder).held_out()
     if not np.array_equal(evidence.labels, data.labels("test").numpy()):
         raise MismatchError(f"the test labels of the data are not those of {folder}")
     record["inputs"] = len(data.training_values())

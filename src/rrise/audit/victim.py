@@ -97,7 +97,7 @@ class Victim:
         if self.query_noise:
             share = self._averaged(network, inputs, self.query_noise, copies).gather(1, label[:, None])
             return share[:, 0].clamp(1e-6, 1 - 1e-6).logit()
-        logits = _logits(network, inputs)
+        logits = self._logits(network, inputs)
         own: torch.Tensor = logits.gather(1, label[:, None])[:, 0]
         return own - logits.scatter(1, label[:, None], -torch.inf).logsumexp(dim=1)
 
@@ -107,7 +107,7 @@ class Victim:
             if self.query_noise:
                 found = self._averaged(network, inputs, self.query_noise, copies)
             else:
-                found = _logits(network, inputs)
+                found = self._logits(network, inputs)
             ranked: torch.Tensor = found.argsort(dim=1, descending=True)
         return ranked
 
@@ -116,16 +116,20 @@ class Victim:
         noisy = inputs + level * self.normal(inputs, copies)
         if self.smoothing.input_range is not None:
             noisy = noisy.clamp(*self.smoothing.input_range)
-        shares = _logits(network, noisy.flatten(0, 1)).softmax(dim=1)
+        shares = self._logits(network, noisy.flatten(0, 1)).softmax(dim=1)
         average: torch.Tensor = shares.unflatten(0, (copies, len(inputs))).mean(dim=0)
         return average
 
+    def _logits(self, network: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+        """Return what an attack computes with; bfloat16 is exact enough for it, and faster where it is used.
 
-def _logits(network: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    """Return what an attack computes with: on a GPU in bfloat16, which is faster and exact enough for it."""
-    with torch.autocast(inputs.device.type, torch.bfloat16, enabled=inputs.device.type == "cuda"):
-        logits: torch.Tensor = network(inputs)
-    return logits.float()
+        It is used on a GPU, and wherever the smoothed classifier uses it.
+        """
+        device = inputs.device.type
+        half = device == "cuda" or self.smoothing.precision == "bfloat16"
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            logits: torch.Tensor = network(inputs)
+        return logits.float()
 
 
 def threat_of_certifier(certifier: Certifier) -> Threat | None:
