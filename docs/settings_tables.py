@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from rrise.audit.attacks import ATTACKS
 from rrise.certifiers.methods import methods
 from rrise.deployment.monitor.settings import MonitorSettings
 from rrise.deployment.service.settings import ServiceSettings
@@ -52,7 +53,14 @@ def scores_table() -> str:
     return _table("score, lower bound, offset d", rows)
 
 
+def attacks_table() -> str:
+    """Return all attacks of an audit as a table: name, what it does, whether it needs gradients."""
+    rows = ([f"`{one.name}`", one.about, "yes" if one.needs_gradients else "no"] for one in ATTACKS.values())
+    return _table("attack, what it does, needs gradients of the surrogate", rows)
+
+
 REGISTRIES: dict[str, Callable[[], str]] = {
+    "attacks": attacks_table,
     "methods": methods_table,
     "metrics": metrics_table,
     "scores": scores_table,

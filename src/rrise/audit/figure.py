@@ -6,6 +6,9 @@ from rrise.evaluation.figures.drawing import Drawing
 from rrise.evaluation.figures.style import figure, legend_below
 from rrise.looks import INK
 
+_APART = 0.006
+"""How far apart intervals at one radius are drawn, as a part of the largest radius."""
+
 
 def attack_figure(audit: Audit) -> Drawing:
     """Draw the share of inputs with a wrong certificate against the radius of the attack."""
@@ -18,17 +21,20 @@ def attack_figure(audit: Audit) -> Drawing:
             "The radius of the attack across, the share of inputs with an issued and wrong certificate up, "
             "one line for each attack, with 95 % intervals; a dashed line is the promised failure.",
         )
-        for name in dict.fromkeys(finding.attack for finding in others):
+        names = list(dict.fromkeys(finding.attack for finding in others))
+        apart = _APART * max((finding.radius for finding in others), default=0.0)
+        for place, name in enumerate(names):
+            aside = (place - (len(names) - 1) / 2) * apart
             mine = [natural, *(finding for finding in others if finding.attack == name)]
-            radii = [finding.radius for finding in mine]
+            radii = [finding.radius + (aside if finding.radius else 0.0) for finding in mine]
             shares = [100 * finding.failure[0] for finding in mine]
             look = ATTACKS[name].look
             axes.plot(radii, shares, label=name, **look.line())
-            for finding in mine[1:]:
+            for radius, finding in zip(radii[1:], mine[1:], strict=True):
                 share, low, high = (100 * part for part in finding.failure)
-                axes.plot([finding.radius] * 2, [low, high], color=look.colour, linewidth=0.9, alpha=0.5)
+                axes.plot([radius] * 2, [low, high], color=look.colour, linewidth=0.9, alpha=0.5)
                 words = f"{name}, radius {finding.radius:g}: {share:.1f} % ({low:.1f} to {high:.1f} %)"
-                drawing.mark(axes, finding.radius, share, words)
+                drawing.mark(axes, radius, share, words)
         if audit.promised is not None:
             promised = 100 * audit.promised
             axes.axhline(

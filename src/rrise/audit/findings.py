@@ -81,6 +81,12 @@ class Finding:
             "worst": cases,
         }
 
+    @classmethod
+    def from_json(cls, stored: Json) -> "Finding":
+        """Read what `to_json` returns; the worst cases have no inputs there, and are left out."""
+        counts = {name: stored[name] for name in cls.__dataclass_fields__ if name != "worst"}
+        return cls(**counts)
+
 
 _ARRAYS = ("natural", "moved")
 
@@ -117,13 +123,22 @@ class Audit:
 
     def to_json(self) -> Json:
         """Return everything but the inputs as JSON."""
-        own = ("certifier", "promise", "promised", "votes", "attack_radius", "tries")
         return {
-            **{name: getattr(self, name) for name in own},
+            **{name: getattr(self, name) for name in _OWN},
             "effort": asdict(self.effort),
             "left_out": list(self.left_out),
             "findings": [finding.to_json() for finding in self.findings],
         }
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "Audit":
+        """Read what `to_json` returns, without the worst cases."""
+        own = {name: stored[name] for name in _OWN}
+        findings = tuple(map(Finding.from_json, stored["findings"]))
+        return cls(findings, **own, effort=Effort(**stored["effort"]), left_out=tuple(stored["left_out"]))
+
+
+_OWN = ("certifier", "promise", "promised", "votes", "attack_radius", "tries")
 
 
 def _with_interval(count: int, of: int) -> tuple[float, float, float]:

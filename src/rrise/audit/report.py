@@ -24,19 +24,24 @@ HEADINGS = (
     "wrong before",
     "promised",
 )
-_ENLARGED = 128
+_ENLARGED, _GAP, _GREY = 128, 8, 128
 
 
 def write_audit(folder: Path, audit: Audit, input_range: tuple[float, float] | None) -> None:
     """Write everything about an audit to a new folder, or replace an earlier one."""
     with new_folder(folder) as made:
-        write_json(made / JSON, audit.to_json())
-        write_text(made / TABLE, audit_text(audit))
-        drawing = attack_figure(audit)
-        write_bytes(made / f"{FIGURE}.png", drawing.png())
-        write_text(made / f"{FIGURE}.svg", drawing.svg())
-        if input_range is not None:
-            _write_worst(made / "worst", audit, input_range)
+        write_audit_files(made, audit, input_range)
+
+
+def write_audit_files(folder: Path, audit: Audit, input_range: tuple[float, float] | None) -> None:
+    """Write everything about an audit into an empty folder."""
+    write_json(folder / JSON, audit.to_json())
+    write_text(folder / TABLE, audit_text(audit))
+    drawing = attack_figure(audit)
+    write_bytes(folder / f"{FIGURE}.png", drawing.png())
+    write_text(folder / f"{FIGURE}.svg", drawing.svg())
+    if input_range is not None:
+        _write_worst(folder, audit, input_range)
 
 
 def _write_worst(folder: Path, audit: Audit, input_range: tuple[float, float]) -> None:
@@ -45,9 +50,14 @@ def _write_worst(folder: Path, audit: Audit, input_range: tuple[float, float]) -
         for case in finding.worst:
             picture = _pair(case, input_range) if case.wrong else None
             if picture is not None:
-                folder.mkdir(exist_ok=True)
-                name = f"{finding.attack}-{finding.radius:g}-input-{case.input}.png"
-                write_bytes(folder / name, png_bytes(picture))
+                place = folder / picture_name(finding.attack, finding.radius, case.input)
+                place.parent.mkdir(exist_ok=True)
+                write_bytes(place, png_bytes(picture))
+
+
+def picture_name(attack: str, radius: float, place: int) -> str:
+    """Return where an audit keeps the picture of a wrong certificate, in its folder."""
+    return f"worst/{attack}-{radius:g}-input-{place}.png"
 
 
 def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
@@ -121,16 +131,23 @@ def audit_text(audit: Audit) -> str:
         "",
         *rows,
         "",
-        f"*Wrong*: even the upper bound of {audit.votes:,} fresh votes, at level {DOUBT:g}, is below the "
-        f"certified bound. *Above*: the bound is above the share of these votes. *Wrong before*: the bound, "
-        f"before it was shortened by the attack radius, is wrong at the natural input; the promise is proved "
-        f"for this. Intervals are at 95 %.",
+        columns_text(audit.votes),
         "",
         *(f"- `{name}`: {ATTACKS[name].about}" for name in attacks),
     ]
     if audit.left_out:
         lines += ["", f"Left out, because they need gradients of the surrogate: {', '.join(audit.left_out)}."]
     return "\n".join([*lines, "", f"![wrong certificates by attack and radius]({FIGURE}.png)", ""])
+
+
+def columns_text(votes: int) -> str:
+    """Say what the columns mean, as Markdown."""
+    return (
+        f"*Wrong*: even the upper bound of {votes:,} fresh votes, at level {DOUBT:g}, is below the certified "
+        f"bound. *Above*: the bound is above the share of these votes. *Wrong before*: the bound, before it "
+        f"was shortened by the attack radius, is wrong at the natural input; the promise is proved for this. "
+        f"Intervals are at 95 %."
+    )
 
 
 def _share(count: int, interval: tuple[float, float, float]) -> str:
@@ -144,7 +161,11 @@ def _pair(case: Worst, input_range: tuple[float, float]) -> NDArray[np.uint8] | 
     if len(shape) != 3 or shape[0] not in (1, 3):
         return None
     low, high = input_range
-    both = np.concatenate([case.natural, case.moved], axis=2)
-    levels = np.round(255 * np.clip((both - low) / (high - low), 0, 1)).astype(np.uint8)
     times = max(1, _ENLARGED // shape[1])
-    return levels.repeat(times, axis=1).repeat(times, axis=2)
+    levels = (
+        np.round(255 * np.clip((image - low) / (high - low), 0, 1)).astype(np.uint8)
+        for image in (case.natural, case.moved)
+    )
+    natural, moved = (image.repeat(times, axis=1).repeat(times, axis=2) for image in levels)
+    between = np.full((shape[0], natural.shape[1], _GAP), _GREY, dtype=np.uint8)
+    return np.concatenate([natural, between, moved], axis=2)

@@ -39,7 +39,7 @@ def evaluate(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a setting, such as evaluation.failures=[0.05]; repeatable.",
+            help="Change a setting, such as evaluation.failures=[0.05] or audit.inputs=100; repeatable.",
         ),
     ] = None,
     data_root: DataRoot = None,
@@ -48,10 +48,10 @@ def evaluate(
     """Evaluate every method on a run's test inputs from stored votes; write tables, figures and report."""
     wanted = list(changes or [])
     for change in wanted:
-        if not change.startswith("evaluation."):
+        if not change.startswith(("evaluation.", "audit.")):
             raise SettingError(
-                f"expected a setting of the table evaluation, got {change!r}: start another run with rrise "
-                f"run RECIPE --set {change}"
+                f"expected a setting of the tables evaluation or audit, got {change!r}: start another run "
+                f"with rrise run RECIPE --set {change}"
             )
     recipe = recipe_of(run)
     if surrogates is not None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from torch import nn
@@ -17,7 +17,7 @@ from rrise.evaluation.measure.methods import SurrogateEvidence, voting_outcomes
 from rrise.evaluation.measure.outcomes import Offline, Outcome
 from rrise.evaluation.measure.results import RESULTS, Evaluation
 from rrise.evaluation.report.evaluation_folder import write_evaluation
-from rrise.evaluation.report.shown import Shown
+from rrise.evaluation.report.shown import Attacked, Shown
 from rrise.files import Json, read_json, sha256_of_file
 from rrise.models.fingerprint import fingerprint
 from rrise.models.head import find_head
@@ -74,18 +74,21 @@ def evaluate(
     certifier: SurrogateCertifier,
     candidates: Sequence[Candidate],
     votes: Mapping[str, Votes],
+    *,
+    attacked: Attacked | None = None,
 ) -> Evaluation:
     """Evaluate every method on the test inputs of a run, unless the evaluation is up to date.
 
     The first candidate is the certifier's own surrogate. `votes` holds the votes of the calibration and the
-    test inputs, by the names of their stores.
+    test inputs, by the names of their stores. `attacked` is what an audit found.
     """
 
     def make(folder: Path) -> Json:
         evaluator = _Evaluator(run, base, certifier, candidates, votes["calibration"])
         evidence = evaluator.evidence()
         outcomes = evidence.outcomes()
-        write_evaluation(folder, evidence.results(outcomes), evaluator.shown(evidence, outcomes))
+        shown = replace(evaluator.shown(evidence, outcomes), attacked=attacked)
+        write_evaluation(folder, evidence.results(outcomes), shown)
         (folder / "evidence").mkdir()
         write_evidence(folder / "evidence", evidence)
         return {}
@@ -95,6 +98,7 @@ def evaluate(
         "votes": {name: identity_of(collected) for name, collected in votes.items()},
         "surrogates": {c.choice.variant: fingerprint(c.network) for c in candidates},
         "settings": run.recipe.tables(),
+        "audit": None if attacked is None else asdict(attacked),
     }
     run.step("evaluation", {**inputs, **run.made_from("calibration", "test")}, make)
     return Evaluation(read_json(run.folder / "evaluation" / RESULTS))
@@ -212,7 +216,7 @@ class _Evaluator:
             "settings": {
                 name: value
                 for name, value in recipe.settings().items()
-                if not name.endswith(".seed") and not name.startswith("evaluation.")
+                if not name.endswith(".seed") and not name.startswith(("evaluation.", "audit."))
             },
             "base": self.certifier.smoothing.base,
             "protocol": self.reported.protocol,

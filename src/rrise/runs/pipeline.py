@@ -16,6 +16,7 @@ from rrise.evaluation.measure.results import Evaluation
 from rrise.files import Json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
 from rrise.models.folder import load_model
+from rrise.runs.auditing import attacked
 from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
@@ -285,7 +286,9 @@ class Pipeline(Run):
         main, *more = self.recipe.choices()
         candidates = [self.candidate(base, choice) for choice in more]
         first = Candidate.of_run(self, main, certifier.network, surrogate)
-        return evaluate(self, base, certifier, [first, *candidates], votes)
+        return evaluate(
+            self, base, certifier, [first, *candidates], votes, attacked=attacked(self, base, certifier)
+        )
 
     def candidate(self, base: nn.Module, choice: SurrogateChoice) -> Candidate:
         """Train another surrogate with the base classifier's architecture."""

@@ -13,6 +13,7 @@ from rrise._version import __version__
 from rrise.errors import SettingError, did_you_mean
 from rrise.runs.settings import (
     TABLES,
+    AuditSettings,
     BaseSettings,
     CalibrationSettings,
     DataSettings,
@@ -38,7 +39,7 @@ PROFILE = "profile"
 
 @dataclass(frozen=True)
 class Recipe:
-    """The six tables of a recipe, checked at once: nothing invalid fails after an hour of work."""
+    """The tables of a recipe, checked at once: nothing invalid fails after an hour of work."""
 
     data: DataSettings
     base: BaseSettings
@@ -46,6 +47,7 @@ class Recipe:
     surrogate: SurrogateSettings
     calibration: CalibrationSettings
     evaluation: EvaluationSettings
+    audit: AuditSettings
 
     def __post_init__(self) -> None:
         """Refuse now any setting that would fail after training and voting."""

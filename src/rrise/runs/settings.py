@@ -273,6 +273,21 @@ class EvaluationSettings:
     paper: Annotated[bool, Setting("Put the paper's numbers beside ours.")] = False
 
 
+@dataclass(frozen=True)
+class AuditSettings:
+    """How hard the certifier is attacked, for the report."""
+
+    inputs: Annotated[int, Setting("Test inputs to attack; 0: no audit.", least=0)] = 0
+    radii: Annotated[
+        tuple[float, ...],
+        Setting("How far to move them; half of sigma and sigma if there are none.", above=0),
+    ] = ()
+    votes: Annotated[int, Setting("Fresh votes that judge each certificate.", least=1)] = 1_000
+    steps: Annotated[int, Setting("Gradient steps from each start.", least=1)] = 20
+    restarts: Annotated[int, Setting("Starts for each input.", least=1)] = 2
+    queries: Annotated[int, Setting("Certificates to ask for without gradients.", least=1)] = 100
+
+
 TABLES: dict[str, type] = {
     "data": DataSettings,
     "base": BaseSettings,
@@ -280,4 +295,5 @@ TABLES: dict[str, type] = {
     "surrogate": SurrogateSettings,
     "calibration": CalibrationSettings,
     "evaluation": EvaluationSettings,
+    "audit": AuditSettings,
 }

@@ -24,6 +24,7 @@ CONTENTS = (
     "surrogates",
     "certifier",
     "predictions",
+    "audit",
     "evaluation",
     "tensorboard",
     "journal.jsonl",

@@ -55,6 +55,7 @@ def write_evaluation(folder: Path, results: Json, shown: Shown) -> None:
         gallery=gallery_of(results, shown),
         guarantees=guarantees_of(results, shown),
         settings=origin_of(results, shown),
+        attacked=shown.attacked,
     )
     write_text(folder / "report.html", page)
     summary = _summary(results, shown)

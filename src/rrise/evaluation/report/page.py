@@ -26,6 +26,7 @@ from rrise.evaluation.report.comparison import (
     looked_for_rival,
     with_rival,
 )
+from rrise.evaluation.report.shown import Attacked
 from rrise.evaluation.tables.tables import PROTOCOLS
 from rrise.evaluation.tables.values import Table
 from rrise.files import Json
@@ -58,6 +59,10 @@ _CAPTIONS = {
         "shown at the best split of its passes. It promises its level for each input; the surrogate does "
         "not, however many votes it takes."
     ),
+    "attacks": (
+        "Share of the attacked test inputs with an issued and wrong certificate, as fresh votes prove it, "
+        "with 95 % intervals. The dashed line is the promised failure."
+    ),
     "cost": (
         "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
         "number of queries; it has paid off where its line crosses zero. Methods that come in "
@@ -81,13 +86,15 @@ def render_report(
     gallery: Sequence[Json],
     guarantees: Sequence[tuple[str, Guarantee]],
     settings: Json,
+    attacked: Attacked | None = None,
 ) -> str:
     """Return the page as HTML; it loads nothing from anywhere, and reads without JavaScript too.
 
     `results` is the content of `results.json`; `figures` are SVG by name; `gallery` has `png` (Base64),
     `index`, `truth`, `label`, `radius`, `lower_bound`, `issued` and `monte_carlo_radius` (None: abstained) of
     some inputs; `guarantees` names the method of each; `settings` is what is needed to make it again: a block
-    for each entry that is a table, lines or a text, and one table of all others.
+    for each entry that is a table, lines or a text, and one table of all others; `attacked` is what an audit
+    found.
     """
     environment = Environment(
         loader=PackageLoader("rrise.evaluation.report"),
@@ -123,6 +130,7 @@ def render_report(
         gallery=[_picture(item) for item in gallery],
         guarantees=[_guarantee(name, guarantee) for name, guarantee in guarantees],
         settings=_settings(settings),
+        attacked=None if attacked is None else _attacked(attacked),
     )
 
 
@@ -202,6 +210,22 @@ def _table(table: Table) -> Json:
         "labels": len(table.headings),
         "groups": whole.texts(),
         "notes": table.notes,
+    }
+
+
+def _attacked(found: Attacked) -> Json:
+    """Return the section on the audit; numbers that favour an attack are rounded against the certifier."""
+    return {
+        "verdict": found.verdict,
+        "header": found.headings,
+        "rows": found.rows,
+        "notes": [note for note in found.notes if note],
+        "attacks": found.attacks,
+        "figure": _figure("attacks", found.figure, {}),
+        "cases": [
+            {**vars(case), "lower_bound": radius_text(case.lower_bound), "share": f"{case.share:.3f}"}
+            for case in found.cases
+        ],
     }
 
 

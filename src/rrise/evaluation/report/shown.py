@@ -13,6 +13,36 @@ from rrise.files import Json
 from rrise.votes.array import Votes
 
 
+@dataclass(frozen=True)
+class WrongCase:
+    """A wrong certificate that an attack got: the picture, natural beside moved, and what was claimed."""
+
+    png: str
+    """In Base64."""
+    attack: str
+    natural: str
+    """The answer to the natural input."""
+    answer: str
+    lower_bound: float
+    share: float
+    """Of fresh votes for the answer, around the moved input."""
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What an audit found, as a report shows it."""
+
+    verdict: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    attacks: dict[str, str]
+    """What each attack does."""
+    figure: str
+    """As SVG."""
+    cases: tuple[WrongCase, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Shown:
     """What a report shows beside the numbers, an entry for each reported input.
@@ -31,6 +61,7 @@ class Shown:
     recipe: str
     """As TOML."""
     paper: bool
+    attacked: Attacked | None = None
 
     @classmethod
     def of(
