@@ -7,7 +7,8 @@
 
 The subject is a run folder, or the published evidence of one. Its calibration inputs and some of its test
 inputs calibrate two surrogates: a plain one, and one that sees inputs with query noise. Without weights, they
-are trained as the recipe says. All levels and attack radii come from one calibration each. The other test
+are trained as the recipe says. `--plain evidence` takes the published predictions of the plain one, which is
+then not attacked. All levels and attack radii come from one calibration each. The other test
 inputs are certified as they are, and attacked. An attack is made once for each surrogate and radius. Fresh
 votes at the moved and at the natural inputs judge all levels.
 """
@@ -33,6 +34,7 @@ from rrise.audit.attacks import ATTACKS
 from rrise.audit.victim import Effort, Victim
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.methods import TWO_STAGE
+from rrise.certifiers.predictions import Predictions, calibrated_certificates
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.defaults import DOUBT
 from rrise.errors import SettingError
@@ -109,6 +111,21 @@ class Subject:
         )
         return found[slice(self.judged_from, None)]
 
+    def published(self, failure: float) -> Certificates:
+        """Return the certificates of the judged inputs by the surrogate that the evidence has."""
+        own = self.evidence.surrogates[0]
+        smoothing = self.held_votes.smoothing
+        assert smoothing is not None
+        held = Predictions(
+            *(
+                np.concatenate([getattr(own.calibration, name), getattr(own.test, name)[: self.judged_from]])
+                for name in ("label", "top_probability")
+            )
+        )
+        return calibrated_certificates(
+            own.test[self.judged_from :], held, self.held_votes, smoothing=smoothing, failure=failure
+        )[0]
+
     def surrogate(self, weights: Path | None, noise: float) -> nn.Module:
         """Return a surrogate with these weights, or train one as the recipe does."""
         device = next(self.base.parameters()).device
@@ -146,13 +163,13 @@ class Subject:
         return found
 
 
-def costs(subject: Subject, plain: Row, noisy: Row) -> list[Row]:
+def costs(subject: Subject, plain: dict[float, Certificates], noisy: Row) -> list[Row]:
     """Return what natural inputs get: certified accuracy and average length beyond each attack radius."""
     rows = []
     sigma = subject.recipe.votes.sigma
     for failure in FAILURES:
         exact = subject.monte_carlo(failure)
-        mine = plain[0.0, failure].certify(subject.judged)
+        mine = plain[failure]
         for radius in (0.0, *RADII):
             certified = (radius, failure) in noisy
             found = noisy[radius, failure].certify(subject.judged) if certified else None
@@ -367,7 +384,12 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     subject = Subject.read(options.subject[0], options.data_root, options.calibration, device)
     noise = options.query_noise
-    plain = subject.certifiers(subject.surrogate(options.plain, 0.0), None)
+    published = options.plain == Path("evidence")
+    plain = {} if published else subject.certifiers(subject.surrogate(options.plain, 0.0), None)
+    exact = {
+        failure: subject.published(failure) if published else plain[0.0, failure].certify(subject.judged)
+        for failure in FAILURES
+    }
     noisy = subject.certifiers(subject.surrogate(options.noisy, noise), noise)
     machine = hardware(device.type)
     found: Row = {
@@ -380,7 +402,7 @@ def main() -> None:
         "judged_inputs": len(subject.judged),
         "effort": vars(options)
         | {"subject": None, "data_root": None, "plain": None, "noisy": None, "out": None},
-        "costs": costs(subject, plain, noisy),
+        "costs": costs(subject, exact, noisy),
     }
     print(json.dumps(found["costs"], indent=1), flush=True)
     if options.costs_only:
@@ -391,7 +413,7 @@ def main() -> None:
     effort = Effort(options.steps, options.restarts, options.copies, options.queries)
     number = min(options.inputs, len(subject.judged))
     found["attacks"] = []
-    for certifiers in (noisy, plain):
+    for certifiers in filter(None, (noisy, plain)):
         found["attacks"] += attacked(subject, certifiers, number, effort, options.votes)
         write_json(options.out, found)
 

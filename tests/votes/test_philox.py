@@ -9,6 +9,11 @@ from scipy import stats
 from rrise.votes.philox import _four_by_four, _number_by_number, key_of, philox, standard_normal
 
 CPU = torch.device("cpu")
+STORED = [
+    [-2.5333257, -0.8151264, 0.4897101, 0.3732408, 0.3359012, 0.7502814],
+    [-0.8123900, 1.7558552, 1.1535290, 0.3557889, -0.0480584, 0.3176186],
+    [0.7664573, -0.5860146, 0.3624970, -1.9271767, 1.3752166, 0.2376214],
+]
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 
 
@@ -70,6 +75,21 @@ def test_any_size_of_input(size: int) -> None:
 def test_the_form_for_compiled_gpu_code_gives_the_same_numbers(size: int) -> None:
     key, draw, owner = key_of(7, CPU), torch.arange(6) // 2, torch.arange(6) % 2
     assert torch.equal(_number_by_number(key, draw, owner, size), _four_by_four(key, draw, owner, size))
+
+
+@pytest.mark.parametrize("size", [3, 768, 200_000])
+def test_chunks_give_the_numbers_of_one_piece(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, sample = key_of(7, CPU), torch.arange(600_000 // size if size > 3 else 100_000)
+    draw, owner = sample // 7, sample % 7
+    monkeypatch.setattr("rrise.votes.philox._CHUNK", 1_000)
+    assert torch.equal(standard_normal(key, draw, owner, size), _four_by_four(key, draw, owner, size))
+
+
+def test_stored_votes_stay_reproducible() -> None:
+    """These numbers are those of the first release: other numbers would change every published vote."""
+    draw, owner = torch.tensor([0, 1, 10_000]), torch.tensor([0, 63, 5])
+    drawn = standard_normal(key_of(0x1234_5678_9ABC_DEF0, CPU), draw, owner, 6)
+    assert torch.allclose(drawn, torch.tensor(STORED), atol=2e-6)
 
 
 def test_numbers_are_normal_to_the_tails() -> None:

@@ -8,6 +8,7 @@ uses torch operators only, so it runs on every device and inside compiled functi
 """
 
 import math
+from typing import Any
 
 import torch
 
@@ -17,33 +18,44 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _UNIT = 2.0**-32
 
+_CHUNK = 32_768
+"""Groups of four numbers that eager mode draws at once on a CPU: few calls, and all in a core's cache."""
+
+Key = torch.Tensor | list[int]
+"""Two words of 32 bits; as plain numbers they cost fewer calls, as a tensor they need no synchronisation."""
 Words = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def philox(counter: Words, key: torch.Tensor) -> Words:
-    """Return the four words of Philox4x32-10; words are int64 tensors that hold 32 bits."""
+def philox(counter: Words, key: Key) -> Words:
+    """Return the four words of Philox4x32-10; words are int64 tensors that hold 32 bits.
+
+    The words of the counter may have different shapes that broadcast. What depends on one of them alone is
+    then computed once.
+    """
     first, second, third, fourth = counter
-    low, high = key[0], key[1]
+    low: Any = key[0]
+    high: Any = key[1]
     for _ in range(_ROUNDS):
         left_high, left_low = _product(first, _MULTIPLIERS[0])
         right_high, right_low = _product(third, _MULTIPLIERS[1])
-        first, second = right_high ^ second ^ low, right_low
-        third, fourth = left_high ^ fourth ^ high, left_low
+        first = (right_high ^ second).bitwise_xor_(low).bitwise_and_(_WORD)
+        third = (left_high ^ fourth).bitwise_xor_(high).bitwise_and_(_WORD)
+        second, fourth = right_low, left_low
         low, high = (low + _KEY_STEPS[0]) & _WORD, (high + _KEY_STEPS[1]) & _WORD
-    return first, second, third, fourth
+    return first, second & _WORD, third, fourth & _WORD
 
 
 def _product(word: torch.Tensor, multiplier: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the high and the low word of a 64-bit product.
+    """Return the high and the low word of a 64-bit product; further bits of both mean nothing.
 
-    On the CPU it is assembled from halves: compiled to C++, a product that overflows int64 is undefined, and
-    does come out wrong. On a GPU it wraps around, as it should.
+    Compiled to C++ for a CPU, a product that overflows int64 is undefined, and does come out wrong: there it
+    is assembled from halves. Elsewhere it wraps around, as it should.
     """
-    if word.device.type == "cuda":
+    if word.device.type == "cuda" or not torch.compiler.is_compiling():
         product = word * multiplier
-        return (product >> 32) & _WORD, product & _WORD
+        return product >> 32, product
     upper, lower = (word >> 16) * multiplier, (word & 0xFFFF) * multiplier
-    return (upper + (lower >> 16)) >> 16, (((upper & 0xFFFF) << 16) + lower) & _WORD
+    return (upper + (lower >> 16)) >> 16, ((upper & 0xFFFF) << 16) + lower
 
 
 def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
@@ -52,17 +64,32 @@ def standard_normal(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, 
     Row i depends only on the key (two 32-bit words), `draw[i]` and `owner[i]`: the same three give the same
     row. The numbers reach 6.7 standard deviations; a share of 2e-11 of the distribution lies beyond.
     """
-    if key.device.type == "cuda" and torch.compiler.is_compiling():
-        return _number_by_number(key, draw, owner, size)
-    return _four_by_four(key, draw, owner, size)
+    if torch.compiler.is_compiling():
+        drawn = _number_by_number if key.device.type == "cuda" else _four_by_four
+        return drawn(key, draw, owner, size)
+    if key.device.type == "cuda":
+        return _four_by_four(key, draw, owner, size)
+    width = 4 * ((size + 3) // 4)
+    found = torch.empty(len(draw), width, dtype=torch.float32, device=draw.device)
+    rows = max(1, 4 * _CHUNK // max(4, width))
+    words = key.tolist()
+    draw, owner = torch.broadcast_tensors(draw, owner)
+    for part, draws, owners in zip(found.split(rows), draw.split(rows), owner.split(rows), strict=True):
+        for place, numbers in zip(part.chunk(4, dim=1), _quarters(words, draws, owners, size), strict=True):
+            place.copy_(numbers)
+    return found[:, :size]
 
 
 def _four_by_four(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
     """Draw the words of four numbers at once, and concatenate the four kinds of numbers."""
-    quads = torch.arange((size + 3) // 4, device=key.device)[None, :]
-    words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
-    numbers = [number for pair in (words[:2], words[2:]) for number in _box_muller(*pair)]
-    return torch.cat(numbers, dim=1)[:, :size]
+    return torch.cat(_quarters(key, draw, owner, size), dim=1)[:, :size]
+
+
+def _quarters(key: Key, draw: torch.Tensor, owner: torch.Tensor, size: int) -> tuple[torch.Tensor, ...]:
+    """Return the numbers in four parts, each with a quarter of every row."""
+    quads = torch.arange((size + 3) // 4, device=draw.device)[None, :]
+    words = philox((draw[:, None], quads, owner[:, None], quads.new_zeros(1, 1)), key)
+    return *_box_muller(*words[:2]), *_box_muller(*words[2:])
 
 
 def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
@@ -74,7 +101,7 @@ def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
     place = torch.arange(size, device=key.device)[None, :]
     quarter = (size + 3) // 4
     kind, quads = place // quarter, place % quarter
-    words = philox((draw[:, None], quads, owner[:, None], torch.zeros_like(quads)), key)
+    words = philox((draw[:, None], quads, owner[:, None], quads.new_zeros(1, 1)), key)
     cosine, sine = _box_muller(*(torch.where(kind < 2, words[i], words[i + 2]) for i in (0, 1)))
     return torch.where(kind % 2 == 0, cosine, sine)
 
@@ -86,6 +113,6 @@ def key_of(seed: int, device: torch.device) -> torch.Tensor:
 
 
 def _box_muller(radius_word: torch.Tensor, angle_word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    radius = torch.sqrt(-2 * torch.log((radius_word.float() + 0.5) * _UNIT))
-    angle = angle_word.float() * (2 * math.pi * _UNIT)
-    return radius * torch.cos(angle), radius * torch.sin(angle)
+    radius = radius_word.float().add_(0.5).mul_(_UNIT).log_().mul_(-2).sqrt_()
+    angle = angle_word.float().mul_(2 * math.pi * _UNIT)
+    return torch.cos(angle).mul_(radius), torch.sin(angle).mul_(radius)
