@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -173,3 +174,14 @@ def test_runs_as_a_module() -> None:
         [sys.executable, "-m", "rrise", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"rrise {rrise.__version__}\n"
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
+def test_threads_wait_without_work_unless_told_otherwise(given: dict[str, str], used: str) -> None:
+    """The policy is read when torch is loaded: it must be set before."""
+    code = "import rrise.cli, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    others = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=others | given, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == [used, "False"]

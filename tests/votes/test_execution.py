@@ -214,7 +214,7 @@ def test_inputs_that_change_while_votes_are_taken_are_refused() -> None:
 
 
 def test_answers_that_are_no_classes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VoteEngine, "_eager", lambda self, *_: torch.full((self.execution.batch_size,), 7))
+    monkeypatch.setattr(VoteEngine, "classes_of", lambda _, logits: torch.full((len(logits),), 7))
     with pytest.raises(ValueError, match="answers that are not classes"):
         rrise.collect_votes(nn.Linear(2, 2), torch.rand(3, 2), **PLAN)
 

@@ -1,6 +1,9 @@
 """The command line: one file per command, no logic."""
 
+import os
 import sys
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait in a loop starve a busy machine
 
 
 def main() -> None:

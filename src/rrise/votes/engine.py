@@ -2,7 +2,8 @@
 
 The n draws of a shard's inputs are numbered draw by draw: sample s is draw `s // inputs` of input
 `s % inputs`. The samples are cut into batches. One function makes the noisy copies, classifies them and
-returns their classes; it is compiled if that saves time. Answers stay on the device until the shard is done.
+returns their classes; it is compiled if that saves time. On a CPU, each core computes batches of its own.
+Answers stay on the device until the shard is done.
 
 Determinism: the noise of a sample depends on the seed, the split's name, the shard with its inputs, the
 input's index in it, and the number of the draw. It never depends on batches, workers or interruptions.
@@ -10,7 +11,6 @@ input's index in it, and the number of the draw. It never depends on batches, wo
 
 import copy
 import math
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,21 +24,22 @@ from torch import nn
 
 from rrise.errors import InputError, SettingError, WorkerError
 from rrise.models.checks import check_is_function
-from rrise.models.compiling import prefers_channels_last, take_signals_back, with_own_code
+from rrise.models.compiling import prefers_channels_last
 from rrise.models.evaluating import evaluating
-from rrise.models.inspection import device_of, precision_of, uncompiled
+from rrise.models.inspection import device_of, precision_of
 from rrise.models.logits import logits_of
 from rrise.models.precision import at_precision, matrix_products, own_copy
 from rrise.progress import OnProgress
+from rrise.votes.compiled import NAN, Step, compiled_step
+from rrise.votes.crew import Crew
 from rrise.votes.inputs import ShardInputs
 from rrise.votes.philox import key_of
 from rrise.votes.plan import SHARD, VotePlan, whole_number
 
-_NAN = -1
-
 Answers = NDArray[Any]
 """The class of every noisy copy, `[inputs, draws]`, in the order of the draws; the smallest integer type."""
-Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Pairs = Callable[[int, int], tuple[torch.Tensor, torch.Tensor]]
+"""The draws and the owners of a range of samples."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class VoteEngine:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.module = module
         self.device = device_of(module)
+        self._crew = Crew(module, self.device)
         with self.computing():
             self.classes = check_is_function(module, sample[:SHARD], "base classifier")
             self._compiled = self._compile(sample) if execution.compiled else None
@@ -106,9 +108,10 @@ class VoteEngine:
         return other
 
     def try_batch(self, sample: torch.Tensor) -> None:
-        """Compute one batch, wait for it and discard the answers."""
-        with self.computing():
-            self._step(*self._arguments(ShardInputs(0, sample[:SHARD], ""))).sum().item()
+        """Compute one batch as one thread of the crew does, and discard the answers."""
+        shard = ShardInputs(0, sample[:SHARD], "")
+        with self.computing(), self._crew.computing():
+            self._vote(self.module, *self._held(shard), *self._samples(shard)(0, self.execution.batch_size))
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -134,17 +137,22 @@ class VoteEngine:
             yield self._finish(started.popleft())
 
     def chosen_answers(
-        self, shard: ShardInputs, draw: NDArray[np.int64], owner: NDArray[np.int64]
+        self,
+        shard: ShardInputs,
+        draw: NDArray[np.int64],
+        owner: NDArray[np.int64],
+        on_progress: OnProgress | None = None,
     ) -> Answers:
-        """Vote on some noisy copies of a shard's inputs, in eager mode: draw `draw[i]` of input `owner[i]`.
+        """Vote on some noisy copies of a shard's inputs: draw `draw[i]` of input `owner[i]`.
 
         A vote on the whole shard gives the same answers for these copies.
         """
-        held, key, *_ = self._arguments(shard)
-        pairs = [torch.from_numpy(numbers).to(self.device) for numbers in (draw, owner)]
-        batches = zip(*(numbers.split(self.execution.batch_size) for numbers in pairs), strict=True)
+        draws, owners = (torch.from_numpy(numbers).to(self.device) for numbers in (draw, owner))
         with self._voting():
-            answers = torch.cat([self._classified(self.copies(held, key, *batch)) for batch in batches])
+            answers = self._empty(len(draw))
+            self._fill(
+                answers, shard, lambda first, last: (draws[first:last], owners[first:last]), on_progress
+            )
         return self._checked(answers.cpu().numpy(), shard.index * SHARD + owner)
 
     @contextmanager
@@ -160,16 +168,40 @@ class VoteEngine:
             ) from error
 
     def _start(self, shard: ShardInputs, on_progress: OnProgress | None) -> "_Shard":
-        total, size = len(shard.inputs) * (self.plan.n - shard.drawn), self.execution.batch_size
-        arguments = self._arguments(shard)
+        inputs = len(shard.inputs)
+        answers = self._empty(inputs * (self.plan.n - shard.drawn))
+        self._fill(answers, shard, self._samples(shard), on_progress)
+        return _Shard(shard.index, inputs, answers)
+
+    def _empty(self, answers: int) -> torch.Tensor:
         kind = torch.int16 if self.classes <= torch.iinfo(torch.int16).max else torch.int32
-        answers = torch.empty(-(-total // size) * size, dtype=kind, device=self.device)
-        for first in range(0, total, size):
-            answers[first : first + size] = self._step(*arguments)
-            arguments[-1].add_(size)
-            if on_progress is not None:
-                on_progress(min(size, total - first))
-        return _Shard(shard.index, len(shard.inputs), answers[:total])
+        return torch.empty(answers, dtype=kind, device=self.device)
+
+    def _samples(self, shard: ShardInputs) -> Pairs:
+        """Return the draws and owners of a shard's samples, from the first that is missing."""
+        inputs = len(shard.inputs)
+        begin = inputs * shard.drawn
+
+        def pairs(first: int, last: int) -> tuple[torch.Tensor, torch.Tensor]:
+            sample = torch.arange(begin + first, begin + last, device=self.device)
+            return sample // inputs, sample % inputs
+
+        return pairs
+
+    def _fill(
+        self, answers: torch.Tensor, shard: ShardInputs, pairs: Pairs, on_progress: OnProgress | None
+    ) -> None:
+        """Compute answers, batch by batch; a crew shares even one batch, if it may be cut."""
+        held, size = self._held(shard), self.execution.batch_size
+        if self._compiled is None:
+            size = min(size, -(-len(answers) // len(self._crew)))
+
+        def vote(module: nn.Module, first: int) -> int:
+            last = min(first + size, len(answers))
+            answers[first:last] = self._vote(module, *held, *pairs(first, last))
+            return last - first
+
+        self._crew.work(range(0, len(answers), size), vote, on_progress)
 
     def _finish(self, shard: "_Shard") -> tuple[int, Answers]:
         """Return a shard's number and answers."""
@@ -178,29 +210,21 @@ class VoteEngine:
 
     def _checked(self, answers: NDArray[Any], owner: NDArray[np.int64]) -> Answers:
         """Return the answers, one row or item per `owner`; NaN is an error that names the input."""
-        if answers.min() < _NAN or answers.max() >= self.classes:
+        if answers.min() < NAN or answers.max() >= self.classes:
             raise WorkerError(f"{self.device} returned answers that are not classes: it cannot be trusted")
-        broken = (answers == _NAN).reshape(len(answers), -1).any(axis=1)
+        broken = (answers == NAN).reshape(len(answers), -1).any(axis=1)
         if broken.any():
             index = owner[broken.argmax()]
             raise InputError(f"the base classifier returned NaN for a noisy copy of input {index}")
         return np.ascontiguousarray(answers, dtype=np.min_scalar_type(self.classes - 1))
 
-    def _arguments(self, shard: ShardInputs) -> tuple[torch.Tensor, ...]:
-        """Return a step's arguments: the shard's inputs, padded; key; number of inputs; first sample."""
-        inputs, shape, pinned = len(shard.inputs), (SHARD, *self.shape), self.device.type == "cuda"
+    def _held(self, shard: ShardInputs) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the shard's inputs on the device, padded to a full shard, and the key of its noise."""
+        shape, pinned = (SHARD, *self.shape), self.device.type == "cuda"
         padded = torch.zeros(shape, dtype=torch.float32, device="cpu", pin_memory=pinned)
-        padded[:inputs] = shard.inputs
+        padded[: len(shard.inputs)] = shard.inputs
         key = key_of(self.plan.shard_seed(shard.index, shard.content), self.device)
-        count, start = (torch.full((), inputs * each, device=self.device) for each in (1, shard.drawn))
-        return padded.to(self.device, non_blocking=True), key, count, start
-
-    def _noisy(
-        self, inputs: torch.Tensor, key: torch.Tensor, count: torch.Tensor, start: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the batch of noisy copies that starts at sample `start`."""
-        sample = torch.arange(self.execution.batch_size, device=inputs.device) + start
-        return self.copies(inputs, key, sample // count, sample % count)
+        return padded.to(self.device, non_blocking=True), key
 
     def copies(
         self, inputs: torch.Tensor, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
@@ -213,64 +237,32 @@ class VoteEngine:
         noisy = noisy.to(precision_of(self.module))
         return noisy.contiguous(memory_format=torch.channels_last) if self.channels_last else noisy
 
-    def _step(self, *arguments: torch.Tensor) -> torch.Tensor:
-        return (self._compiled or self._eager)(*arguments)
-
-    def _eager(self, *arguments: torch.Tensor) -> torch.Tensor:
-        return self._classified(self._noisy(*arguments))
-
-    def _classified(self, noisy: torch.Tensor) -> torch.Tensor:
-        return self.classes_of(logits_of(self.module, noisy, "base classifier", copy=False))
+    def _vote(
+        self, module: nn.Module, held: torch.Tensor, key: torch.Tensor, *pairs: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the classes of a batch, or of the part of a batch that is left."""
+        if self._compiled is None:
+            noisy = self.copies(held, key, *pairs)
+            return self.classes_of(logits_of(module, noisy, "base classifier", copy=False))
+        missing = self.execution.batch_size - len(pairs[0])
+        full = (nn.functional.pad(numbers, (0, missing)) for numbers in pairs) if missing else pairs
+        return self._compiled(held, key, *full)[: len(pairs[0])]
 
     def _compile(self, sample: torch.Tensor) -> Step | None:
-        """Return the compiled function of one batch; if it cannot be trusted, warn and return None."""
-        arguments = self._arguments(ShardInputs(0, sample[:SHARD], ""))
-        self._eager(*arguments)
-        module = uncompiled(self.module)
-
-        def step(*arguments: torch.Tensor) -> torch.Tensor:
-            return self.classes_of(module(self._noisy(*arguments)))
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the compiler's, about its own code
-                compiled: Step = torch.compile(
-                    with_own_code(step), fullgraph=True, dynamic=False, options=self.compiler_options
-                )
-                wrong = self._wrong_answers(compiled, arguments)
-            reason = f"{wrong} answers differ from the eager ones" if wrong else None
-        except Exception as error:  # compilers raise anything
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        finally:
-            take_signals_back()
-        if reason is None:
-            return compiled
-        warnings.warn(
-            f"the base classifier does not compile ({reason}): votes are collected in eager mode, slower",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
-
-    def _wrong_answers(self, compiled: Step, arguments: tuple[torch.Tensor, ...]) -> int:
-        """Count the answers of a compiled function that are clearly wrong.
-
-        A CUDA graph is recorded during the first two calls and replayed from the third on.
-        """
-        wrong = 0
-        for _ in range(3 if self.device.type == "cuda" else 1):
-            logits = logits_of(self.module, self._noisy(*arguments), "base classifier", copy=False)
-            wrong += _clearly_wrong(compiled(*arguments), logits)
-            arguments[-1].add_(self.execution.batch_size)
-        return wrong
+        """Return the compiled function of one batch; None, with a warning, if it cannot be trusted."""
+        shard, size = ShardInputs(0, sample[:SHARD], ""), self.execution.batch_size
+        starts = (0, size, 0) if self.device.type == "cuda" else (0,)
+        batches = [(*self._held(shard), *self._samples(shard)(start, start + size)) for start in starts]
+        with self._crew.computing():
+            return compiled_step(self.module, self.copies, self.classes_of, batches, self.compiler_options)
 
     def classes_of(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the class of each noisy copy: the lowest on ties; `_NAN` where a logit is NaN."""
+        """Return the class of each noisy copy: the lowest on ties; `NAN` where a logit is NaN."""
         if logits.shape[1] != self.classes:
             raise InputError(
                 f"expected {self.classes} logits from the base classifier, as before; got {logits.shape[1]}"
             )
-        return torch.where(torch.isnan(logits).any(dim=1), _NAN, logits.argmax(dim=1))
+        return torch.where(torch.isnan(logits).any(dim=1), NAN, logits.argmax(dim=1))
 
 
 class _Shard:
@@ -289,11 +281,3 @@ class _Shard:
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._host.cpu().numpy()
-
-
-def _clearly_wrong(answers: torch.Tensor, logits: torch.Tensor) -> int:
-    """Count the answers that are not the top class of these logits, even allowing for rounding."""
-    given = logits.gather(1, answers.long().clamp(min=0)[:, None])[:, 0]
-    slack = (1e-3 if logits.dtype in (torch.float32, torch.float64) else 0.05) * logits.abs().amax(dim=1)
-    broken = torch.isnan(logits).any(dim=1)
-    return int(torch.where(broken, answers != _NAN, logits.amax(dim=1) - given > slack).sum())
