@@ -173,3 +173,30 @@ def test_one_thread_restores_the_number_after_an_error() -> None:
     with pytest.raises(KeyError):
         fail()
     assert torch.get_num_threads() == 4
+
+
+def test_crews_of_several_threads_restore_the_number_together() -> None:
+    """The first to begin is the first to end: what it restores must not be what the second began with."""
+    begun, ended = threading.Event(), threading.Event()
+    after: list[int] = []
+
+    def first() -> None:
+        with one_thread():
+            begun.set()
+            ended.wait(10)
+        after.append(torch.get_num_threads())
+
+    def second() -> None:
+        begun.wait(10)
+        with one_thread():
+            ended.set()
+            threads[0].join()
+            assert torch.get_num_threads() == 1
+        after.append(torch.get_num_threads())
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert after == [4, 4]

@@ -1,6 +1,7 @@
 """How votes are computed: compiled or not, in which batches, in which precision."""
 
 import shutil
+import time
 import warnings
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from rrise.models.catalogue import build_model
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.plan import SHARD, VotePlan
-from rrise.votes.tuning import choose_execution, estimate, even_batch
+from rrise.votes.tuning import choose_execution, estimate, even_batch, usual_batch
 from tests.closed_forms import Fan, HalfSpace
 
 IMAGES = torch.rand(SHARD + 6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -165,12 +166,37 @@ def test_infinite_logits_win_or_lose_as_numbers_do() -> None:
 def test_the_batch_size_is_found_and_can_be_set() -> None:
     base, plan = build_model("small-convnet", seed=0), VotePlan(0.5, 20_000, 7)
     found = choose_execution(base, plan, IMAGES, len(IMAGES))
-    assert 64 <= found.batch_size <= 2048
+    assert 256 <= found.batch_size <= 4096
     assert not found.compiled  # seconds of work do not pay for it
     long = choose_execution(base, VotePlan(0.5, 10**8, 7), IMAGES, 10**6)
     assert long.compiled
     assert choose_execution(base, plan, IMAGES, len(IMAGES), batch_size=77).batch_size == 77
     assert even_batch(6400, 1000) == 920  # seven batches, rounded up to a multiple of 8
+
+
+def test_a_short_job_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VoteEngine, "try_batch", lambda *_: pytest.fail("measured"))
+    found = choose_execution(nn.Linear(64, 2), VotePlan(0.5, 4000, 7), torch.rand(64, 64), 64)
+    assert found == Execution(even_batch(64 * 4000, usual_batch((64,), "cpu")), False, True)
+
+
+class Starved(nn.Module):
+    """A classifier whose process waits for a busy machine before each large batch."""
+
+    slept = 0.0
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if len(inputs) > 100:
+            time.sleep(0.3)
+            Starved.slept += 0.3
+        return inputs
+
+
+def test_other_processes_change_no_choice() -> None:
+    points, plan = torch.rand(SHARD, 1024), VotePlan(0.5, 5000, 7)  # a second of work; minutes of waiting
+    quick, starved = (choose_execution(base, plan, points, SHARD) for base in (nn.Identity(), Starved()))
+    assert quick == starved
+    assert Starved.slept > 0.5
 
 
 class Hungry(nn.Module):

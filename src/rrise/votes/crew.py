@@ -93,6 +93,7 @@ class _Shift:
     def serve_apart(self, module: nn.Module) -> None:
         """Serve in another thread: gradients and autocast are switched off for each thread separately."""
         try:
+            _use_one()
             with evaluating(module):
                 self.serve(module)
         except BaseException as error:  # raised again in `finish`
@@ -117,12 +118,31 @@ class _Shift:
             self._on_progress(passes)
 
 
+class _OneThread:
+    """What `one_thread` has changed, and how many use it: several threads may vote at the same time."""
+
+    lock = threading.Lock()
+    users = 0
+    before = 1
+
+
+def _use_one() -> None:
+    """Use one thread from this thread, whatever others restore: torch settles a number at its first use."""
+    torch.set_num_threads(1)
+    torch.get_num_threads()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let the operators that this thread and new threads call use one thread each; restore the number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    with _OneThread.lock:
+        if _OneThread.users == 0:
+            _OneThread.before = torch.get_num_threads()
+        _OneThread.users += 1
+        _use_one()
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _OneThread.lock:
+            _OneThread.users -= 1
+            torch.set_num_threads(_OneThread.before)

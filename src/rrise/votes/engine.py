@@ -85,6 +85,11 @@ class VoteEngine:
         return self.device.type
 
     @property
+    def threads(self) -> int:
+        """How many batches it computes at a time."""
+        return len(self._crew)
+
+    @property
     def compiler_options(self) -> dict[str, Any]:
         """The options of `torch.compile`; CUDA graphs avoid launching each kernel separately."""
         return {"freezing": self.execution.freezing, "triton.cudagraphs": self.device.type == "cuda"}
@@ -107,11 +112,22 @@ class VoteEngine:
         other.plan = replace(self.plan, n=n)
         return other
 
-    def try_batch(self, sample: torch.Tensor) -> None:
-        """Compute one batch as one thread of the crew does, and discard the answers."""
+    def try_batch(self, sample: torch.Tensor, batches: int = 1) -> None:
+        """Compute batches, one on each thread, and discard the answers."""
+        shard, size = ShardInputs(0, sample[:SHARD], ""), self.execution.batch_size
+        held, pairs = self._held(shard), self._samples(shard)(0, size)
+
+        def vote(module: nn.Module, _: int) -> int:
+            return int(self._vote(module, *held, *pairs).sum())  # waits for a GPU
+
+        with self.computing():
+            self._crew.work(range(batches), vote)
+
+    def try_noise(self, sample: torch.Tensor) -> None:
+        """Make the noisy copies of one batch, and discard them."""
         shard = ShardInputs(0, sample[:SHARD], "")
         with self.computing(), self._crew.computing():
-            self._vote(self.module, *self._held(shard), *self._samples(shard)(0, self.execution.batch_size))
+            self.copies(*self._held(shard), *self._samples(shard)(0, self.execution.batch_size))
 
     @contextmanager
     def computing(self) -> Iterator[None]:

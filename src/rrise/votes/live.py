@@ -1,17 +1,20 @@
 """Votes drawn from the base classifier on demand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from rrise.models.inspection import device_of
+from rrise.progress import OnProgress
 from rrise.votes.array import digest_array
-from rrise.votes.engine import VoteEngine
+from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.sequence import VoteSequence, count_ranges, within
-from rrise.votes.tuning import choose_execution
+from rrise.votes.tuning import choose_execution, usual_batch
 
 
 class LiveVotes(VoteSequence):
@@ -25,6 +28,7 @@ class LiveVotes(VoteSequence):
         images: inputs `[inputs, ...]`.
         plan: the noise, the number of votes and the random stream.
         batch_size: noisy copies to a forward pass; chosen automatically if not given.
+        on_progress: called with the number of forward passes done since the last call.
 
     Attributes:
         drawn: the number of forward passes so far.
@@ -44,14 +48,19 @@ class LiveVotes(VoteSequence):
     """
 
     def __init__(
-        self, base: nn.Module, images: Any, plan: VotePlan, *, batch_size: int | None = None
+        self,
+        base: nn.Module,
+        images: Any,
+        plan: VotePlan,
+        *,
+        batch_size: int | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.inputs = images if isinstance(images, ShardedInputs) else ShardedInputs(images, plan.input_range)
-        sample = self.inputs.shard(0)
-        execution = choose_execution(
-            base, plan, sample, len(self.inputs), batch_size=batch_size, compiled=False
-        )
-        self.engine = VoteEngine(base, plan, sample, execution)
+        self._base, self._batch_size, self._on_progress = base, batch_size, on_progress
+        self._sample, self._prepared = self.inputs.shard(0), 0
+        usual = usual_batch(self.inputs.shape, device_of(base).type)
+        self.engine = VoteEngine(base, plan, self._sample, Execution(batch_size or usual))
         self.classes, self.length = self.engine.classes, plan.n
         self.smoothing, self.stream = self.engine.smoothing, plan.stream
         self.digests = digest_array(self.inputs.digests)
@@ -67,10 +76,22 @@ class LiveVotes(VoteSequence):
         self, rows: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         shard = rows // SHARD
+        self._prepare(int((stop - start).sum()))
         for index in np.unique(shard):
             there = shard == index
             self._draw(int(index), rows[there] % SHARD, start[there], stop[there])
         return count_ranges(self._answers, self.classes, rows, start, stop)
+
+    def _prepare(self, passes: int) -> None:
+        """Choose how to compute, if many more passes are wanted than at the last choice."""
+        if passes <= 4 * self._prepared:
+            return
+        self._prepared, plan = passes, self.engine.plan
+        inputs = len(self.inputs)
+        wanted = replace(plan, n=-(-passes // inputs))
+        execution = choose_execution(self._base, wanted, self._sample, inputs, batch_size=self._batch_size)
+        if execution != self.engine.execution:
+            self.engine = VoteEngine(self._base, plan, self._sample, execution)
 
     def _draw(
         self, index: int, owners: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
@@ -81,10 +102,13 @@ class LiveVotes(VoteSequence):
         answers, known = self._answers[part], self._known[part]
         missing = np.zeros_like(known)
         np.logical_or.at(missing, owners, within(start, stop, low, high))
-        draw, owner = np.nonzero((missing & ~known).T)
-        if len(draw) == 0:
-            return
+        missing &= ~known
         (shard,) = self.inputs.numbered([index])
-        answers[owner, draw] = self.engine.chosen_answers(shard, draw + low, owner)
+        if missing.all() and missing.size:
+            whole = self.engine.with_n(high).answers([replace(shard, drawn=low)], self._on_progress)
+            ((_, answers[:]),) = whole
+        elif missing.any():
+            draw, owner = np.nonzero(missing.T)
+            answers[owner, draw] = self.engine.chosen_answers(shard, draw + low, owner, self._on_progress)
         known |= missing
-        self.drawn += len(draw)
+        self.drawn += int(missing.sum())

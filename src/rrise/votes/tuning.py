@@ -1,9 +1,12 @@
 """Measures the fastest way to compute passes on this machine, and what a collection will cost."""
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -13,12 +16,19 @@ from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.shards import Place, write_shard
 
-COMPILE_FROM = 60.0
-"""Compiling saves time if eager mode would take more than this many seconds."""
-_SMALL_JOB = 100_000
-"""Up to this many passes, nothing is measured."""
-_DEFAULT_BATCH = {"cpu": 256, "cuda": 2048}
-_CANDIDATES = {"cpu": (16, 64, 128, 256, 512, 1024, 2048), "cuda": (16, 64, 256, 1024, 2048, 4096, 8192)}
+_TUNED_FROM = 60.0
+"""Batch sizes are tried if the job takes more than this many seconds at the usual one."""
+_COMPILED_FROM = 30.0
+"""The job is compiled if that saves more than this many seconds; compiling takes 5 to 25."""
+_SMALL_JOB = 64
+"""Up to this many batches of the usual size, nothing is measured."""
+_CUDA_BATCH, _LARGEST_CUDA = 2048, 2**26
+"""The usual batch on a GPU, and the most numbers in it."""
+_VECTORS, _IMAGES, _LARGEST = 2**18, 2**17, 2**22
+"""Numbers in a usual batch of vectors or of images on a CPU, where its layers fit into a core's cache; the
+most where even 64 inputs are too many."""
+_FACTORS = (1 / 8, 1 / 4, 1 / 2, 2, 4)
+"""Other batch sizes that are tried, as multiples of the usual one."""
 _LONG_BATCH = 0.5
 """If a batch takes more than this many seconds, larger ones are not tried."""
 _WORTH_IT = 1.03
@@ -38,23 +48,36 @@ def choose_execution(
 ) -> Execution:
     """Return how to compute the votes of this many inputs; settings not given are chosen.
 
-    The batch size is the smallest whose eager speed is within 3 % of the fastest that fits into memory. The
-    function is compiled if eager mode would take over a minute.
+    A short job is not measured. In a longer one, another batch size is taken if it is over 3 % faster in
+    eager mode, and the function is compiled if that saves over half a minute.
     """
     kind = device_of(base).type
     per_shard = min(inputs, SHARD) * plan.n
-    rates: dict[int, float] = {}
-    if inputs * plan.n > _SMALL_JOB and (batch_size is None or compiled is None):
-        sizes = _CANDIDATES.get(kind, _CANDIDATES["cuda"]) if batch_size is None else (batch_size,)
-        rates = _rates(base, plan, sample, [size for size in sizes if size <= per_shard] or [per_shard])
-    if batch_size is None:
-        enough = max(rates.values()) / _WORTH_IT if rates else 0
-        default = _DEFAULT_BATCH.get(kind, _DEFAULT_BATCH["cuda"])
-        wanted = next((size for size, rate in rates.items() if rate >= enough), default)
-        batch_size = even_batch(per_shard, wanted)
+    usual = usual_batch(tuple(sample.shape[1:]), kind) if batch_size is None else batch_size
+    size = even_batch(per_shard, usual) if batch_size is None else batch_size
+    freezes = kind == "cpu" if freezing is None else freezing
+    if inputs * plan.n <= _SMALL_JOB * usual or (batch_size is not None and compiled is not None):
+        return Execution(size, bool(compiled), freezes)
+    clock = _Clock(VoteEngine(base, plan, sample, Execution(size)), sample)
+    size = clock.fitting(size) if batch_size is None else size
+    if batch_size is None and inputs * plan.n / clock.rate(size) > _TUNED_FROM:
+        size = clock.fastest(size, [even_batch(per_shard, int(usual * factor)) for factor in _FACTORS])
     if compiled is None:
-        compiled = bool(rates) and inputs * plan.n / max(rates.values()) > COMPILE_FROM
-    return Execution(batch_size, compiled, kind == "cpu" if freezing is None else freezing)
+        compiled = inputs * plan.n / clock.rate(size) * clock.share_saved(size) > _COMPILED_FROM
+    return Execution(size, compiled, freezes)
+
+
+def usual_batch(shape: tuple[int, ...], kind: str) -> int:
+    """Return the batch size for a kind of device that needs no measurement.
+
+    >>> usual_batch((64,), "cpu"), usual_batch((3, 32, 32), "cpu"), usual_batch((3, 224, 224), "cpu")
+    (4096, 64, 27)
+    """
+    numbers = max(1, math.prod(shape))
+    if kind != "cpu":
+        return min(_CUDA_BATCH, max(16, _LARGEST_CUDA // numbers))
+    least = min(64, max(8, _LARGEST // numbers))
+    return min(max(least, (_VECTORS if len(shape) == 1 else _IMAGES) // numbers), 4096)
 
 
 def even_batch(total: int, wanted: int) -> int:
@@ -63,35 +86,85 @@ def even_batch(total: int, wanted: int) -> int:
     >>> even_batch(64_000, 4096), even_batch(30, 4096)
     (4000, 30)
     """
-    batches = -(-total // wanted)
+    batches = -(-total // max(1, wanted))
     size = -(-total // batches)
     return size if batches == 1 else -(-size // 8) * 8
 
 
+class _Clock:
+    """Measures batches in eager mode.
+
+    On a CPU it reads the processor time of one thread, so other processes disturb it little.
+    """
+
+    def __init__(self, engine: VoteEngine, sample: torch.Tensor) -> None:
+        self._engine, self._sample = engine, sample
+        self._now = time.thread_time if engine.device_type == "cpu" else time.perf_counter
+        self._rates: dict[int, float] = {}
+
+    def rate(self, size: int) -> float:
+        """Return passes per second at a batch size, of all threads, on an idle machine."""
+        if size not in self._rates:
+            self._rates[size] = self._measured(size)
+        return self._rates[size]
+
+    def fitting(self, size: int) -> int:
+        """Return the batch size, halved until a batch fits into memory."""
+        try:
+            self.rate(size)
+        except torch.OutOfMemoryError:
+            if size == 1:
+                raise
+            return self.fitting(size // 2)
+        return size
+
+    def fastest(self, size: int, others: list[int]) -> int:
+        """Return the fastest batch size, or `size` unless another is faster, also when measured again."""
+        for other in sorted(set(others)):
+            try:
+                self.rate(other)
+            except torch.OutOfMemoryError:
+                break
+            if other / self._rates[other] > _LONG_BATCH:
+                break
+        enough = max(self._rates.values()) / _WORTH_IT
+        best = min(found for found, rate in self._rates.items() if rate >= enough)
+        again = {found: self._measured(found) for found in {best, size}}
+        return best if again[best] > again[size] * _WORTH_IT else size
+
+    def share_saved(self, size: int) -> float:
+        """Return the share of the time that a compiled function saves, as a rule.
+
+        On a CPU it makes the noise about five times as fast, the network a little. On a GPU it saves half.
+        """
+        engine = self._engine.with_batch_size(size)
+        if engine.device_type != "cpu":
+            return 0.5
+        noise = min(self._seconds(engine.try_noise) for _ in range(3))
+        return 0.05 + 0.75 * min(1.0, noise / min(self._seconds(engine.try_batch) for _ in range(3)))
+
+    def _measured(self, size: int) -> float:
+        engine = self._engine.with_batch_size(size)
+        engine.try_batch(self._sample)
+        spent: list[float] = []
+        while sum(spent) < _TRIAL:
+            spent.append(self._seconds(engine.try_batch))
+        return size * engine.threads / float(np.median(spent))
+
+    def _seconds(self, do: Callable[[torch.Tensor], object]) -> float:
+        start = self._now()
+        do(self._sample)
+        return self._now() - start
+
+
 def passes_per_second(engine: VoteEngine, sample: torch.Tensor, seconds: float = 1.0) -> float:
-    """Measure an engine for about this many seconds, after one warm-up batch."""
+    """Measure an engine with all its threads for about this many seconds, after one warm-up batch."""
     engine.try_batch(sample)
     start, batches = time.perf_counter(), 0
     while batches == 0 or time.perf_counter() - start < seconds:
-        engine.try_batch(sample)
-        batches += 1
+        engine.try_batch(sample, engine.threads)
+        batches += engine.threads
     return batches * engine.execution.batch_size / (time.perf_counter() - start)
-
-
-def _rates(base: nn.Module, plan: VotePlan, sample: torch.Tensor, sizes: list[int]) -> dict[int, float]:
-    """Return passes per second in eager mode by batch size, until a batch is too large or too slow."""
-    rates: dict[int, float] = {}
-    engine = VoteEngine(base, plan, sample, Execution(sizes[0]))
-    for size in sizes:
-        try:
-            rates[size] = passes_per_second(engine.with_batch_size(size), sample, _TRIAL)
-        except torch.OutOfMemoryError:
-            if not rates:
-                raise
-            break
-        if size / rates[size] > _LONG_BATCH:
-            break
-    return rates
 
 
 @dataclass(frozen=True)
