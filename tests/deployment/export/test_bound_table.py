@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rrise.deployment.export.bound_table import BOUND_STEP, MARGIN, RADIUS_STEP, BoundTable
+from rrise.deployment.export.bound_table import BOUND_STEP, MARGIN, RADIUS_STEP, BoundTable, is_issued
 from rrise.errors import SettingError
-from rrise.statistics import FLOORED, PAPER, Calibration, Rule, score_by_name, tapered_by
+from rrise.statistics import FLOORED, PAPER, Calibration, Rule, Threat, score_by_name, tapered_by
 from rrise.votes.noise import Gaussian
 
 ROUNDING = 2e-7
@@ -70,6 +70,21 @@ def test_a_radius_and_a_bound_above_one_half_come_together() -> None:
     table = BoundTable.of(calibration("probit", 0.4, 1000), Gaussian(0.25))
     bound, radius = table.look_up(probabilities(table))
     np.testing.assert_array_equal(radius > 0, bound > 0.5)
+
+
+@pytest.mark.parametrize("attack_radius", [0.0, 0.1])
+@pytest.mark.parametrize("score", ["additive", "probit", "tapered"])
+def test_the_table_issues_for_the_same_inputs_as_the_calibration(score: str, attack_radius: float) -> None:
+    """The promise `issued` is about a share of the issued ones: more abstentions would void it."""
+    threat = Threat(attack_radius, query_noise=0.25, sigma=0.25)
+    terms = replace(calibration(score, 0.05, 10_000, FLOORED), threat=threat)
+    table = BoundTable.of(terms, Gaussian(0.25))
+    issuing = table.knots.ravel()[np.flatnonzero(is_issued(table.lower_bound.ravel()))[0]]
+    beside = issuing + np.arange(-2000, 2000) * np.spacing(issuing)  # every number near the first that issues
+    q = np.concatenate([probabilities(table), beside.astype(np.float32)])
+    bound, _ = table.look_up(q)
+    np.testing.assert_array_equal(is_issued(bound), terms.lower_bound(np.minimum(q, 1)) > 0.5)
+    assert 0 < is_issued(bound).mean() < 1
 
 
 def test_nan_gives_nothing_and_more_than_one_counts_as_one() -> None:

@@ -3,6 +3,9 @@
 Bound and radius never decrease as the top probability grows. The table holds the bound and radius at each
 knot. The last knot not above a top probability gives a bound and radius that are never above the exact ones.
 The look-up only compares and does no arithmetic, so this holds in every runtime and precision.
+
+A bound just above 1/2 is rounded down to 1/2, and stays issued. So the table issues for the same inputs as
+the calibration. The promise `issued` needs this: it is about a share of the issued ones.
 """
 
 from dataclasses import dataclass
@@ -91,8 +94,14 @@ def _of_group(calibration: Calibration, noise: Noise) -> tuple[Single, Single, S
         )
     exact[0] = 0.0  # also for what is no number
     bound = float32_below(np.maximum(exact - MARGIN, 0.0))
+    bound = np.where(exact > 0.5, np.maximum(bound, np.float32(0.5)), bound)
     radius = np.maximum(noise.radius(exact) - MARGIN, 0.0)
-    return _up(knots), bound, np.where(bound > 0.5, float32_below(radius), np.float32(0))
+    return _up(knots), bound, np.where(is_issued(bound), float32_below(radius), np.float32(0))
+
+
+def is_issued(bound: Single) -> NDArray[np.bool_]:
+    """Tell which bounds of a table are issued."""
+    return bound >= np.float32(0.5)
 
 
 def _falls(values: NDArray[np.float64]) -> bool:

@@ -12,7 +12,7 @@ from rrise.certifiers.guarantee import FormFacts, Guarantee, surrogate_guarantee
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.stored_calibration import calibration_to_json
 from rrise.data.inputs import as_inputs
-from rrise.deployment.export.bound_table import BoundTable
+from rrise.deployment.export.bound_table import BoundTable, is_issued
 from rrise.deployment.export.runtimes import Form, Runner, run_in_batches
 from rrise.errors import FolderError
 from rrise.files import Json, sha256_of_json
@@ -169,7 +169,7 @@ class ExportedCertifier:
             np.array_equal(answers.label, found.argmax(axis=1))
             and np.array_equal(answers.lower_bound, bound)
             and np.array_equal(answers.radius, radius)
-            and np.array_equal(answers.issued, bound > 0.5)
+            and np.array_equal(answers.issued, is_issued(bound))
         )
         if not follows:
             raise FolderError(

@@ -241,6 +241,7 @@ def _check_final(
         and np.array_equal(answers["label"], probabilities.argmax(axis=1))
         and (answers["lower_bound"] <= exact).all()
         and (answers["radius"] <= radius).all()
+        and np.array_equal(answers["issued"], exact > 0.5)
     ):
         raise MismatchError(
             f"in {export.form.name}, the graph does not compute the numbers that its offset was fitted to: "

@@ -232,7 +232,7 @@ def _look_up(part: _Nodes, top: str, table: BoundTable) -> None:
     )
     part.add("Gather", part.array(table.radius.ravel()), place, axis=0, name=RADIUS)
     part.add("Gather", part.array(table.lower_bound.ravel()), place, axis=0, name=LOWER_BOUND)
-    part.add("Greater", LOWER_BOUND, part.number(0.5), name=ISSUED)
+    part.add("GreaterOrEqual", LOWER_BOUND, part.number(0.5), name=ISSUED)
 
 
 def _last_not_above(part: _Nodes, column: str, knots: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rrise.certifiers.guarantee import surrogate_guarantee
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.deployment.export.bound_table import BoundTable
+from rrise.deployment.export.bound_table import BoundTable, is_issued
 from rrise.deployment.export.exported import ExportedCertifier, ExportProbe
 from rrise.deployment.monitor.store import DONE, read_about, readable
 from rrise.deployment.monitor.subject import certifier_identity
@@ -213,7 +213,8 @@ def _check_belongs(certifier: SurrogateCertifier | ExportedCertifier, about: Jso
 
 def _summary(table: BoundTable, top: NDArray[np.float32], label: NDArray[np.int64]) -> Json:
     bound, radius = table.look_up(top, label)
-    return {"issued_share": float((bound > 0.5).mean()), "mean_radius": float(radius.mean(dtype=np.float64))}
+    issued = float(is_issued(bound).mean())
+    return {"issued_share": issued, "mean_radius": float(radius.mean(dtype=np.float64))}
 
 
 def _seconds(since: str) -> float:
