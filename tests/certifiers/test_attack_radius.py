@@ -14,7 +14,7 @@ from torch import nn
 import rrise
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.errors import MismatchError, SettingError
+from rrise.errors import InputError, MismatchError, SettingError
 from rrise.statistics import Threat
 
 SIGMA, SIZE = 0.25, 6
@@ -209,6 +209,29 @@ def test_one_calibration_serves_several_attack_radii(certifier: SurrogateCertifi
         made().against(0.1)
 
 
+@pytest.mark.parametrize("how", [{"promise": "issued"}, {"per": "class"}])
+def test_no_level_is_told_where_the_promise_does_not_carry_over(how: dict[str, Any]) -> None:
+    plain = made(query_noise=0.2, **how)
+    assert plain.attack_levels([0.0]) == {0.0: 0.05}
+    with pytest.raises(SettingError, match="'marginal' and 'pac'"):
+        plain.attack_levels([0.1])
+
+
+def test_float32_must_hold_the_noise_beside_the_input(certifier: SurrogateCertifier) -> None:
+    """At 1e7, float32 knows whole numbers alone: noise of level 0.2 would vanish or jump."""
+    far = inputs_of(2, 5) + np.float32(1e7)
+    with pytest.raises(InputError, match=r"float32 cannot hold query noise of level 0\.2"):
+        certifier.certify(far)
+    certifier.certify(inputs_of(2, 5) + np.float32(100))
+
+
+def test_more_tries_than_calibrated_are_not_promised() -> None:
+    several = made(query_noise=0.2, tries=3)
+    assert any("asked about more than 3 times" in text for text in several.guarantee.words.not_promised)
+    attacked = made(attack_radius=0.1, query_noise=0.2)
+    assert not any("at the issued share" in text for text in attacked.guarantee.words.not_promised)
+
+
 def test_a_cascade_adds_its_failure_for_each_try(certifier: SurrogateCertifier) -> None:
     several = made(attack_radius=0.1, query_noise=0.2, tries=3)
     for first, expected in ((certifier, "0.06"), (several, "0.08")):
@@ -216,6 +239,8 @@ def test_a_cascade_adds_its_failure_for_each_try(certifier: SurrogateCertifier) 
         assert cascade.guarantee.failure_text == expected
         assert "even if somebody moved the input by up to 0.1" in cascade.guarantee.words.promise
         assert cascade.certify(inputs_of(20, 3)).issued.any()
+    with pytest.raises(SettingError, match=r"add up to 1\.25 for 3 tries, so nothing would be promised"):
+        rrise.Cascade(several, BASE, radius=0.2, failure=0.4)
 
 
 @pytest.mark.parametrize(

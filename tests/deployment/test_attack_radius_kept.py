@@ -115,7 +115,8 @@ def test_the_service_answers_the_same_input_with_new_noise_and_reveals_none(
         return answers(self, batch, **how)
 
     monkeypatch.setattr(SurrogateCertifier, "answers", noting)
-    image = IMAGES[[int(certifier.certify(IMAGES).radius.argmax())]]
+    radius = certifier.certify(IMAGES).radius  # a small one: near 1, rounded probabilities look alike
+    image = IMAGES[[int(np.where(radius > 0, radius, np.inf).argmin())]]
     drawn.clear()
     database = tmp_path / "monitor.sqlite"
     with (
@@ -163,6 +164,14 @@ def test_a_client_gets_so_many_certificates_in_a_period(made: Made) -> None:
         assert ask(client, npy(IMAGES[:1]), NPY).status_code == 200
 
 
+def test_a_verification_is_a_try_too(made: Made) -> None:
+    certifier, base = made
+    settings = ServiceSettings(client_tries=1, client_period=3600)
+    with TestClient(create_app(certifier, base=base, settings=settings)) as client:
+        asked = [ask(client, npy(IMAGES[:1]), NPY, "/v1/verify?votes=500").status_code for _ in range(2)]
+        assert asked == [200, 429]
+
+
 def test_the_limit_knows_clients_by_their_network_and_forgets_after_the_period() -> None:
     now = [0.0]
     limit = ClientLimit(3, 10.0, clock=lambda: now[0])
@@ -200,6 +209,8 @@ def test_recalibration_needs_queries_that_nobody_moved(made: Made) -> None:
     audited = audited_calibration_inputs(made[0])
     with pytest.raises(SettingError, match="on inputs that nobody moved"):
         recalibrate(made[0], audited)
+    with pytest.raises(SettingError, match="on inputs that nobody moved"):
+        recalibrate(made[0].against(0.0), audited_calibration_inputs(made[0].against(0.0)))
     new = recalibrate(made[0], audited, unattacked=True)
     assert new.calibration.threat == made[0].calibration.threat
     assert new.calibration.offset == made[0].calibration.offset

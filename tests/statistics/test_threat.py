@@ -207,6 +207,19 @@ def test_what_does_not_carry_over_is_refused(how: dict[str, object], sentence: s
             Terms(**{"failure": 0.05, **how}, threat=threat)  # type: ignore[arg-type]
 
 
+def test_votes_that_can_issue_nothing_at_the_attack_radius_are_refused() -> None:
+    threat = Threat(0.75, 1.5, 0.25)
+    with pytest.raises(SettingError, match=r"attack radius 0\.75, which is 3 sigma.* at least 1,192 votes"):
+        Terms(0.1, threat=threat).check_votes(200)
+    with pytest.raises(SettingError, match="can never certify at attack radius"):
+        fit_calibration([0.999] * 500, [200] * 500, n=200, failure=0.1, threat=threat)
+    Terms(0.1, threat=threat).check_votes(1192)
+    with pytest.raises(SettingError, match="can never certify"):
+        Terms(0.1, threat=threat).check_votes(1191)
+    with pytest.raises(SettingError, match="use a smaller attack radius"):
+        Terms(0.1, threat=Threat(5.0, 10.0, 0.25)).check_votes(10**6)
+
+
 def test_query_noise_without_an_attack_radius_keeps_every_promise() -> None:
     threat = Threat(0.0, 0.25, 0.25)
     assert Terms(0.0123456789, promise="issued", groups=(0, 1), threat=threat).natural == Fraction(
@@ -223,6 +236,8 @@ def test_query_noise_without_an_attack_radius_keeps_every_promise() -> None:
         ((0.1, 0.0, 0.25), "sigma"),
         ((0.1, 0.25, 0.25, 0), "a whole number of tries, at least 1; got 0"),
         ((0.1, 0.25, 0.25, 1.5), "a whole number of tries"),
+        ((0.1, 0.25, 0.25, float("inf")), "a whole number of tries"),
+        ((0.1, 0.25, 0.25, float("nan")), "a whole number of tries"),
     ],
 )
 def test_impossible_threats_are_refused(numbers: tuple[float, ...], sentence: str) -> None:

@@ -22,6 +22,7 @@ from torch import nn
 from rrise.audit.attacks import ATTACKS, Attack
 from rrise.audit.findings import NATURAL, Audit, Finding, Worst
 from rrise.audit.victim import Effort, Moved, Victim, threat_of_certifier
+from rrise.certifiers.cascade import Cascade
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import Certifier, check_base, typical_inputs
 from rrise.certifiers.surrogate import SurrogateCertifier
@@ -115,6 +116,7 @@ def audit(
         votes,
         tries,
         left_out,
+        guarantee.kind,
         attack_radius=0.0 if threat is None else threat.radius,
         tries=1 if threat is None else threat.tries,
     )
@@ -136,6 +138,8 @@ class _Judge:
         self.smoothing, self.base, self.inputs = certifier.smoothing, base, inputs
         self.natural, self.votes, self.seed = natural, votes, derive_seed(seed, "judge")
         self.threat = threat_of_certifier(certifier)
+        first = certifier.first if isinstance(certifier, Cascade) else certifier
+        self.method = first.guarantee.method
 
     def finding(self, attack: str, radius: float, made: Moved) -> Finding:
         """Count the wrong certificates of moved inputs."""
@@ -177,11 +181,15 @@ class _Judge:
         )
 
     def _wrong_before(self, found: Certificates) -> int | None:
-        """Count the bounds that, before they were shortened, are wrong at the natural inputs."""
+        """Count the bounds that, before they were shortened, are wrong at the natural inputs.
+
+        Votes of a cascade are for the moved input, so their bounds do not count.
+        """
         if self.threat is None or self.threat.radius == 0:
             return None
-        agreeing = votes_for(self._natural_votes, found.label)[found.issued]
-        bound = special.ndtr(special.ndtri(found.lower_bound[found.issued]) + self.threat.shift)
+        mine = found.issued if found.methods is None else found.issued & (found.methods == self.method)
+        agreeing = votes_for(self._natural_votes, found.label)[mine]
+        bound = special.ndtr(special.ndtri(found.lower_bound[mine]) + self.threat.shift)
         return int((clopper_pearson_upper(agreeing, self.votes, DOUBT) < bound).sum())
 
     @cached_property

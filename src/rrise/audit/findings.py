@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.audit.victim import Effort
+from rrise.certifiers.guarantee import Kind
+from rrise.defaults import DOUBT
 from rrise.files import Json
 from rrise.statistics import clopper_pearson_lower, clopper_pearson_upper
 
@@ -103,6 +105,7 @@ class Audit:
         votes: fresh votes that judged each issued certificate.
         effort: how hard the attacks tried.
         left_out: attacks that need gradients which this certifier does not have.
+        kind: what sort of promise it is.
         attack_radius: how far inputs may be moved such that the promise still holds.
         tries: how many certificates may be asked for, for each input, such that it still holds.
     """
@@ -114,12 +117,38 @@ class Audit:
     votes: int
     effort: Effort = field(default_factory=Effort)
     left_out: tuple[str, ...] = ()
+    kind: Kind = Kind.MARGINAL
     attack_radius: float = 0.0
     tries: int = 1
 
     def covers(self, finding: Finding) -> bool:
-        """Tell whether the promise is about this finding: not moved too far, nor with too many tries."""
-        return finding.radius <= self.attack_radius and finding.tries <= self.tries
+        """Tell whether the promise is about this finding: not moved too far, nor with too many tries.
+
+        A promise for each input covers any move.
+        """
+        near = self.kind is Kind.PER_INPUT or finding.radius <= self.attack_radius
+        return near and finding.tries <= self.tries
+
+    def share(self, finding: Finding) -> tuple[int, int]:
+        """Return how many certificates are wrong, of how many that the promise counts."""
+        return finding.wrong, finding.issued if self.kind is Kind.ISSUED else finding.inputs
+
+    def exceeding(self, *, covered: bool) -> Finding | None:
+        """Return the finding that is furthest above the promised level; None if none is proved to be above.
+
+        All findings together have 5 % to be there by chance. A right certificate counts as wrong with
+        probability `DOUBT`.
+        """
+        if self.promised is None:
+            return None
+        findings = [finding for finding in self.findings if self.covers(finding) == covered]
+        least = [
+            float(clopper_pearson_lower(wrong, of, 0.05 / len(findings))) if of else 0.0
+            for wrong, of in map(self.share, findings)
+        ]
+        if not findings or max(least) <= self.promised + DOUBT:
+            return None
+        return findings[int(np.argmax(least))]
 
     def to_json(self) -> Json:
         """Return everything but the inputs as JSON."""
@@ -127,6 +156,7 @@ class Audit:
             **{name: getattr(self, name) for name in _OWN},
             "effort": asdict(self.effort),
             "left_out": list(self.left_out),
+            "kind": self.kind.value,
             "findings": [finding.to_json() for finding in self.findings],
         }
 
@@ -135,7 +165,13 @@ class Audit:
         """Read what `to_json` returns, without the worst cases."""
         own = {name: stored[name] for name in _OWN}
         findings = tuple(map(Finding.from_json, stored["findings"]))
-        return cls(findings, **own, effort=Effort(**stored["effort"]), left_out=tuple(stored["left_out"]))
+        return cls(
+            findings,
+            **own,
+            effort=Effort(**stored["effort"]),
+            left_out=tuple(stored["left_out"]),
+            kind=Kind(stored.get("kind", Kind.MARGINAL)),
+        )
 
 
 _OWN = ("certifier", "promise", "promised", "votes", "attack_radius", "tries")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rrise.audit.attacks import ATTACKS
 from rrise.audit.figure import attack_figure
 from rrise.audit.findings import Audit, Finding, Worst
+from rrise.certifiers.guarantee import Kind
 from rrise.defaults import DOUBT
 from rrise.evaluation.report.images import png_bytes
 from rrise.files import new_folder, write_bytes, write_json, write_text
@@ -82,27 +83,34 @@ def verdict(audit: Audit) -> str:
     """Say in one sentence or two what the attacks reached."""
     if audit.promised is None:
         return "This certifier promises nothing."
-    covered = [finding for finding in audit.findings if audit.covers(finding)]
-    others = [finding for finding in audit.findings if not audit.covers(finding)]
-    promised = f"{100 * audit.promised:g} %"
-    for findings, is_promised in ((covered, True), (others, False)):
-        worst = max(findings, key=lambda finding: finding.failure[1], default=None)
-        if worst is None or worst.failure[1] <= audit.promised:
-            continue
-        where = (
-            f"under the attack {worst.attack} at radius {worst.radius:g}" if worst.radius else "unattacked"
-        )
-        share = f"{100 * worst.failure[0]:.1f} % of the inputs get a wrong certificate"
-        if is_promised:
-            return f"Broken: {where}, {share}, and at most {promised} are promised."
-        return (
-            f"{where[0].upper()}{where[1:]}, {share}. The failure of {promised} is promised {_limits(audit)}."
-        )
-    return f"No attack is proved to exceed the promised failure of {promised}."
+    level = f"{100 * audit.promised:g} %"
+    if (worst := audit.exceeding(covered=True)) is not None:
+        return f"Exceeded: {_wrong(audit, worst)}; {_PROMISED[audit.kind].format(level=level)}."
+    if (worst := audit.exceeding(covered=False)) is not None:
+        words = _wrong(audit, worst)
+        return f"{words[0].upper()}{words[1:]}. The failure of {level} is promised {_limits(audit)}."
+    return f"No attack is proved to exceed the promised failure of {level}."
+
+
+_PROMISED = {
+    Kind.PER_INPUT: "at most {level} is promised for each input",
+    Kind.MARGINAL: "{level} is promised on average over calibration sets, so this set may be unlucky",
+    Kind.PAC: "at most {level} is promised, for all but a few calibration sets (its confidence)",
+    Kind.ISSUED: "at most {level} of them is promised, for all but a few calibration sets (its confidence)",
+}
+
+
+def _wrong(audit: Audit, worst: Finding) -> str:
+    where = f"under the attack {worst.attack} at radius {worst.radius:g}" if worst.radius else "unattacked"
+    wrong, of = audit.share(worst)
+    who = "issued certificates are wrong" if audit.kind is Kind.ISSUED else "inputs get a wrong certificate"
+    return f"{where}, {100 * wrong / of:.1f} % of the {who}"
 
 
 def _limits(audit: Audit) -> str:
     """Say for which inputs the failure is promised."""
+    if audit.kind is Kind.PER_INPUT:
+        return "for one certificate of each input, not for the best of several"
     if audit.attack_radius == 0 and audit.tries == 1:
         return "only for inputs that nobody chose"
     tries = "one try" if audit.tries == 1 else f"{audit.tries} tries"

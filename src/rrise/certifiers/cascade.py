@@ -112,10 +112,16 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
             f"a cascade needs a method that keeps its level for each input, not {second.method}"
         )
     tries = 1 if facts.threat is None else facts.threat.tries
+    failure = first.failure + tries * second.failure
+    if failure >= 1:
+        raise SettingError(
+            f"the failures of both certifiers add up to {float(failure):g} for {tries} tries, so nothing "
+            f"would be promised: use a smaller failure"
+        )
     return replace(
         first,
         method=CASCADE,
-        failure=first.failure + tries * second.failure,
+        failure=failure,
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
         settings={
             "radius": radius,

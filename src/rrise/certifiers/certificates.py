@@ -24,8 +24,8 @@ class Certificates:
         label: the predicted class, even if the certifier abstained.
         radius: distance within which the smoothed classifier keeps answering `label`; 0 if abstained.
         lower_bound: lower bound on the smoothed probability of `label`.
-        issued: whether a radius is certified (`lower_bound > 1/2`; a bound that an exported graph rounds down to
-            1/2 counts too); otherwise the certifier abstained.
+        issued: whether a radius is certified: the bound is above 1/2, or an exported graph rounds it down to
+            1/2. Otherwise the certifier abstained.
         guarantee: what is promised, at which level, under which assumptions.
         passes: forward passes per input.
         probabilities: class probabilities `[inputs, K]`, if known: those of the surrogate before

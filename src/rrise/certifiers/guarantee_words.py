@@ -103,7 +103,7 @@ def _calibrated(guarantee: Guarantee) -> tuple[str, str]:
     assert confidence is not None
     sure = (
         f"This holds with confidence {level_text(confidence)} over the calibration inputs and the noise of "
-        f"their votes"
+        f"their votes{'' if _calibration_of(guarantee).threat is None else ' and queries'}"
     )
     if guarantee.kind is Kind.PAC:
         return (
@@ -246,7 +246,14 @@ def _has_its_own_noise(guarantee: Guarantee) -> bool:
 
 def _against_attacks(threat: Threat | None) -> str:
     if threat is None or threat.radius == 0:
-        which = "for attacked inputs or after a shift of the data"
+        often = (
+            "" if threat is None or threat.tries == 1 else f" or asked about more than {threat.tries} times,"
+        )
+        which = (
+            f"for attacked inputs,{often} or after a shift of the data"
+            if often
+            else ("for attacked inputs or after a shift of the data")
+        )
     else:
         which = (
             f"for inputs that were moved by more than {threat.radius:g}, chosen freely or asked about more "
@@ -267,7 +274,9 @@ def _among_issued(guarantee: Guarantee) -> str:
         "the same level for each single input, or among issued certificates alone. Among these, the share of "
         f"wrong ones may be as large as {guarantee.failure_text} / P[issued]"
     )
-    if share <= 0 or failure is None or guarantee.method == CASCADE:
+    threat = _calibration_of(guarantee).threat
+    attacked = threat is not None and threat.radius > 0  # an attacker changes which ones are issued
+    if share <= 0 or failure is None or attacked or guarantee.method == CASCADE:
         return f"{words}."
     among = min(1.0, float(failure) / share)
     return f"{words} (about {format_up(among, 3)} at the issued share of the calibration inputs)."

@@ -11,8 +11,12 @@ import numpy as np
 import torch
 
 from rrise.data.inputs import InputRange
+from rrise.errors import InputError
 from rrise.seeds import derive_seed
 from rrise.statistics import Threat
+
+_STEPS = 1_000
+"""The noise level in steps of float32 at the largest input, at least."""
 
 
 class QueryNoise:
@@ -34,6 +38,16 @@ class QueryNoise:
         """Return what the surrogate sees of inputs in float32; the next call has the next noise."""
         if self._level == 0:
             return inputs
+        self._check_resolution(inputs)
         noise = self._source.standard_normal(tuple(inputs.shape), dtype=np.float32)
         noisy = inputs + self._level * torch.from_numpy(noise).to(inputs.device)
         return noisy if self._limits is None else noisy.clamp(*self._limits)
+
+    def _check_resolution(self, inputs: torch.Tensor) -> None:
+        """Refuse inputs so large that float32 cannot hold the noise beside them: it would not hide a move."""
+        largest = float(inputs.abs().max()) if inputs.numel() else 0.0
+        if float(np.spacing(np.float32(largest))) * _STEPS > self._level:
+            raise InputError(
+                f"an input has the value {largest:g}, beside which float32 cannot hold query noise of level "
+                f"{self._level:g}: scale the inputs"
+            )

@@ -21,7 +21,7 @@ from rrise.errors import MismatchError, SettingError
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
 from rrise.models.inspection import device_of, precision_name
 from rrise.models.program import Program
-from rrise.statistics import Calibration, CalibrationEvidence, Level, Threat, level_text, refit_for
+from rrise.statistics import Calibration, CalibrationEvidence, Level, Threat, level_text, refit_for, terms_of
 from rrise.votes.smoothing import Smoothing
 
 
@@ -172,17 +172,20 @@ class SurrogateCertifier:
             calibration, evidence, self.smoothing, facts.seen_in_training, source=facts.source
         )
         return replace(
-            self, calibration=calibration, evidence=evidence, guarantee=_on_device(found, self.network)
+            self, calibration=calibration, evidence=evidence, guarantee=on_device(found, self.network)
         )
 
     def attack_levels(self, radii: Sequence[float]) -> dict[float, float]:
         """Return the failure that each attack radius has at the present level on natural inputs.
 
         Raises:
-            SettingError: it has no query noise.
+            SettingError: it has no query noise, or its promise does not carry over to attacked inputs.
         """
-        natural = self.calibration.natural_failure
-        return {r: float(replace(self._threat(), radius=float(r)).under_attack(natural)) for r in radii}
+        natural, terms = self.calibration.natural_failure, terms_of(self.calibration)
+        threats = {r: replace(self._threat(), radius=float(r)) for r in radii}
+        for threat in threats.values():
+            terms.check_promise(threat)
+        return {r: float(threat.under_attack(natural)) for r, threat in threats.items()}
 
     def _threat(self) -> Threat:
         if self.calibration.threat is None:
@@ -215,7 +218,7 @@ class SurrogateCertifier:
                 f"the surrogate does not compute on {device} what it was calibrated with: its calibration "
                 f"is not valid there"
             )
-        return replace(self, network=network, guarantee=_on_device(self.guarantee, network))
+        return replace(self, network=network, guarantee=on_device(self.guarantee, network))
 
     def check_base(self, base: nn.Module) -> None:
         """Refuse a base classifier that this certifier was not calibrated for.
@@ -232,8 +235,8 @@ class SurrogateCertifier:
         save_certifier(self if self.runtime == "torch" else self.to("cpu"), Path(folder))
 
 
-def _on_device(guarantee: Guarantee, network: nn.Module) -> Guarantee:
-    """Say that the surrogate computes elsewhere than it was calibrated; on a CPU nothing is to be said."""
+def on_device(guarantee: Guarantee, network: nn.Module) -> Guarantee:
+    """Say in the guarantee that the surrogate was calibrated on a CPU, if it computes elsewhere."""
     device = device_of(network).type
     kept = tuple(one for one in guarantee.assumptions if one is not Assumption.OTHER_DEVICE)
     if device == "cpu":

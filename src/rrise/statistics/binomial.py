@@ -133,6 +133,15 @@ def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
         )
 
 
+def highest_bound(n: int, alpha: float) -> float:
+    """Return the lower bound after `n` unanimous votes.
+
+    >>> round(highest_bound(100, 0.001), 4)
+    0.9333
+    """
+    return float(clopper_pearson_lower(n, n, alpha))
+
+
 def check_counts(k: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return successes and trials as floats of one shape; refuse values that are not counts."""
     try:

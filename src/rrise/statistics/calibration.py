@@ -12,7 +12,7 @@ from scipy import special
 
 from rrise.defaults import FAILURE, SCORE
 from rrise.errors import InputError, SettingError
-from rrise.statistics.binomial import check_budget, clopper_pearson_lower
+from rrise.statistics.binomial import clopper_pearson_lower, highest_bound
 from rrise.statistics.calibration_checks import (
     abstaining_offset,
     check_family,
@@ -98,7 +98,7 @@ class Calibration:
     @cached_property
     def ceiling(self) -> float:
         """The lower bound after `n` unanimous votes; no bound of this calibration exceeds it."""
-        return _ceiling(self.n, self.beta)
+        return highest_bound(self.n, float(self.beta))
 
     def lower_bound(self, top_probability: ArrayLike, label: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the calibrated lower bound on the smoothed probability of the surrogate's class.
@@ -207,7 +207,7 @@ def fit_calibration(
     """
     terms = Terms(failure, beta, score, rule, promise, confidence, groups, threat)
     chosen, how, exact_beta = terms.family, terms.by, terms.exact_beta
-    check_budget(n, float(exact_beta), "beta")
+    terms.check_votes(n)
     q = check_probabilities(top_probability, "top probabilities")
     counts = np.asarray(agreeing)
     if q.shape != counts.shape or q.ndim != 1:
@@ -216,7 +216,7 @@ def fit_calibration(
             f"got arrays of shape {q.shape} and {counts.shape}"
         )
     lower = clopper_pearson_lower(counts, n, float(exact_beta))
-    ceiling = _ceiling(n, exact_beta)
+    ceiling = highest_bound(n, float(exact_beta))
     target = np.maximum(lower, terms.floor)
     residual = chosen.residual(q, target, ceiling)
     limits = chosen.residual(q, np.full_like(q, FLOOR), ceiling)
@@ -307,10 +307,6 @@ def terms_of(former: Calibration) -> Terms:
         groups=former.groups,
         threat=former.threat,
     )
-
-
-def _ceiling(n: int, beta: Fraction) -> float:
-    return float(clopper_pearson_lower(n, n, float(beta)))
 
 
 def _with_margin(offset: float, terms: Terms) -> float:

@@ -1,12 +1,15 @@
 """The terms of a calibration: level, promise, rule and score, with the checks of what they need."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from scipy import special
+
 from rrise.defaults import CONFIDENCE, FAILURE, SCORE
 from rrise.errors import SettingError
-from rrise.statistics.binomial import check_budget
+from rrise.statistics.binomial import check_budget, highest_bound
 from rrise.statistics.conformal import Level, conformal_rank, exact_level
 from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.rules import FLOOR, FLOORED, Rule, as_rule
@@ -71,13 +74,17 @@ class Terms:
     def _check_threat(self, threat: Threat) -> None:
         if self.by.floor < FLOOR:
             raise SettingError(f"the rule {self.by.name!r} knows no query noise: choose the rule 'floored'")
+        self.check_promise(threat)
+        threat.check_failure(self.failure)
+
+    def check_promise(self, threat: Threat) -> None:
+        """Refuse a promise that does not carry over to attacked inputs."""
         if threat.matters and (self.kept is Promise.ISSUED or self.groups is not None):
             raise SettingError(
                 "an attack radius, or several tries, go with the promises 'marginal' and 'pac' for all "
                 "inputs together: an attacker can move inputs from one class to another, and in and out of "
                 "the issued ones"
             )
-        threat.check_failure(self.failure)
 
     @property
     def natural(self) -> Level:
@@ -136,9 +143,24 @@ class Terms:
         """The fewest calibration inputs of a group with which the promise can be kept."""
         return smallest_size(self.kept, self.gamma, self.doubt)
 
+    def check_votes(self, votes: int) -> None:
+        """Refuse votes that can issue nothing even if all agree; the error says how many it takes."""
+        beta = float(self.exact_beta)
+        check_budget(votes, beta, "beta")
+        if self.threat is None or highest_bound(votes, beta) > self.floor:
+            return
+        shift, most = self.threat.shift, float(special.ndtri(highest_bound(votes, beta)))
+        enough = math.floor(math.log(beta) / math.log(self.floor)) + 1 if self.floor < 1 else None
+        votes_or = "" if enough is None else f"at least {enough:,} votes, or "
+        raise SettingError(
+            f"{votes} votes can never certify at attack radius {self.threat.radius:g}, which is {shift:.3g} "
+            f"sigma: if all agree, they prove {most:.3g} sigma; use {votes_or}a "
+            f"smaller attack radius"
+        )
+
     def check(self, inputs: int, votes: int) -> None:
         """Refuse too few calibration inputs or votes for these terms; the error says how many it takes."""
-        check_budget(votes, float(self.exact_beta), "beta")
+        self.check_votes(votes)
         if self.kept is Promise.MARGINAL:
             conformal_rank(inputs, self.gamma)
         if inputs < (needed := self.number_of_groups * self.smallest_size):

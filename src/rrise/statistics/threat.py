@@ -55,7 +55,7 @@ class Threat:
             object.__setattr__(self, name, check_sigma(getattr(self, name)))
         if not (self.radius >= 0 and math.isfinite(self.radius)):
             raise SettingError(f"expected an attack radius of at least 0, got {self.radius}")
-        if self.tries < 1 or self.tries != int(self.tries):
+        if not (1 <= self.tries < math.inf) or self.tries != int(self.tries):
             raise SettingError(f"expected a whole number of tries, at least 1; got {self.tries}")
         object.__setattr__(self, "radius", float(self.radius))
         object.__setattr__(self, "tries", int(self.tries))

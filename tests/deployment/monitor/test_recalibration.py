@@ -135,6 +135,17 @@ def test_the_guarantee_names_the_audited_queries_and_survives_the_folder(
     assert rrise.load_certifier(tmp_path / "again").calibration == new.calibration
 
 
+def test_dropped_audits_are_named(flattering: rrise.Certifier, audited: Path, tmp_path: Path) -> None:
+    database = tmp_path / "copy.db"
+    shutil.copy(audited, database)
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE counters SET value = 7 WHERE name = 'dropped'")
+    connection.close()
+    words = "7 audits were dropped at busy times"
+    assert words in str(recalibrate(flattering, read_audited(database)).guarantee)
+    assert words not in str(recalibrate(flattering, read_audited(audited)).guarantee)
+
+
 def test_only_queries_since_a_time_are_taken(flattering: rrise.Certifier, audited: Path) -> None:
     assert len(read_audited(audited, time.time() - 3600).time) == 300
     later = read_audited(audited, time.time() + 1)

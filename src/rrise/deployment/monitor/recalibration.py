@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rrise.certifiers.guarantee import surrogate_guarantee
-from rrise.certifiers.surrogate import SurrogateCertifier
+from rrise.certifiers.surrogate import SurrogateCertifier, on_device
 from rrise.deployment.export.bound_table import BoundTable, is_issued
 from rrise.deployment.export.exported import ExportedCertifier, ExportProbe
 from rrise.deployment.monitor.store import DONE, read_about, readable
@@ -34,7 +34,7 @@ class AuditedQueries:
 
     `about` identifies the certifier. `top_probability` is the surrogate's, and `agreeing` counts the votes
     for its class. `distinct` counts the different inputs. `alarm` is the time of the alarm, None if there
-    was none.
+    was none. `dropped` counts the audits that were dropped in all, because too many waited.
     """
 
     about: Json
@@ -45,6 +45,7 @@ class AuditedQueries:
     score: NDArray[np.float64]
     distinct: int
     alarm: float | None
+    dropped: int = 0
 
 
 def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
@@ -61,6 +62,7 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
             (DONE, since),
         ).fetchall()
         (alarm,) = connection.execute("SELECT min(alarm_time) FROM tests").fetchone()
+        (dropped,) = connection.execute("SELECT value FROM counters WHERE name = 'dropped'").fetchone()
     time, top, agreeing, label, score, digest = zip(*rows, strict=True) if rows else ((),) * 6
     return AuditedQueries(
         about,
@@ -71,6 +73,7 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
         np.array(score),
         len(set(digest)),
         alarm,
+        dropped,
     )
 
 
@@ -80,14 +83,19 @@ def recalibrate(
     """Recalibrate a certifier's surrogate on audited queries, at the same levels.
 
     Guarantee: as before, but for inputs exchangeable with the audited queries. These are a random sample of
-    all queries. The promise is void for later queries of yet another kind. It is also void if the queries,
-    or their number, were chosen by looking at their scores. A certifier with an attack radius also needs
-    queries that nobody moved: `unattacked` says so.
+    all queries, unless the monitor dropped audits because too many waited: then busy times count for less,
+    and the guarantee names the number. The promise is void for later queries of yet another kind. It is also
+    void if the queries, or their number, were chosen by looking at their scores. A certifier with query noise
+    also needs queries that nobody moved: `unattacked` says so.
     """
     calibration, evidence, source = _fitted(certifier, audited, unattacked)
     guarantee = surrogate_guarantee(calibration, evidence, certifier.smoothing, None, source=source)
     return dataclasses.replace(
-        certifier, calibration=calibration, evidence=evidence, guarantee=guarantee, query=None
+        certifier,
+        calibration=calibration,
+        evidence=evidence,
+        guarantee=on_device(guarantee, certifier.network),
+        query=None,
     )
 
 
@@ -165,10 +173,10 @@ def _fitted(
     """Fit the calibration and describe its inputs; refuse queries that cannot support the promise."""
     _check_belongs(certifier, audited.about)
     former = certifier.calibration
-    if former.threat is not None and former.threat.matters and not unattacked:
+    if former.threat is not None and not unattacked:
         raise SettingError(
-            "a certifier with an attack radius must be calibrated on inputs that nobody moved, and queries "
-            "may have been moved: pass --unattacked (unattacked=True) if these were not"
+            "a certifier with query noise, for an attack radius, must be calibrated on inputs that nobody "
+            "moved, and queries may have been moved: pass --unattacked (unattacked=True) if these were not"
         )
     needed = terms_of(former).smallest_size
     if audited.distinct < needed:
@@ -182,7 +190,8 @@ def _fitted(
         former, audited.top_probability, audited.agreeing, audited.label
     )
     times = f"from {_moment(audited.time.min())} to {_moment(audited.time.max())}"
-    return calibration, evidence, f"queries audited {times}, {audited.distinct} of them different"
+    dropped = f"; {audited.dropped} audits were dropped at busy times" if audited.dropped else ""
+    return calibration, evidence, f"queries audited {times}, {audited.distinct} of them different{dropped}"
 
 
 def _check_alike(audited: AuditedQueries) -> None:

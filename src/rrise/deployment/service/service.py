@@ -205,6 +205,7 @@ class Service:
         inputs = await self.inputs(request)
         if len(inputs) != 1:
             raise RefusedError(422, f"expected one input to verify, got {len(inputs)}")
+        self.clients.take(None if request.client is None else request.client.host, 1)
         events = self._events(self.verifier, inputs, method)
         return _from_first(await anext(events), events)
 

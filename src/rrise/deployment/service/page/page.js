@@ -75,7 +75,7 @@ async function start() {
 const threatOf = (guarantee) => guarantee.facts.calibration?.threat ?? null;
 
 function showPromise(guarantee) {
-  const in100 = (failure) => (100 * Number(failure)).toLocaleString("en", { maximumFractionDigits: 4 });
+  const in100 = (failure) => Number((100 * Number(failure)).toPrecision(12)).toLocaleString("en", { maximumFractionDigits: 4, roundingMode: "ceil" });
   const { kind, calibration } = guarantee.facts, threat = threatOf(guarantee);
   const sure = calibration?.confidence ? `With confidence ${calibration.confidence} over the calibration inputs, at` : "On average, at";
   const among = kind === "issued" ? "radii issued for inputs" : "inputs";
