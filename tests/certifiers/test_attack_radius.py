@@ -272,6 +272,12 @@ def test_another_noise_or_sigma_is_refused(certifier: SurrogateCertifier) -> Non
         surrogate_guarantee(certifier.calibration, certifier.evidence, other, 0)
 
 
+def test_fit_refuses_what_does_not_carry_over_before_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrise.certifiers.fit.collect_votes", lambda *_, **__: pytest.fail("voted"))
+    with pytest.raises(SettingError, match="'marginal' and 'pac'"):
+        rrise.fit(BASE, inputs_of(800, 0), sigma=SIGMA, failure=0.05, attack_radius=0.1, per="class")
+
+
 def test_fit_trains_and_calibrates_for_it() -> None:
     inputs = inputs_of(500, 1)
     how: dict[str, Any] = {"sigma": SIGMA, "failure": 0.1, "input_range": None, "calibration_votes": 200}

@@ -103,6 +103,17 @@ def test_another_attack_radius_is_chosen_when_it_is_loaded(
         load_deployed(exported, attack_radius=0.02)
 
 
+def test_a_certifier_without_query_noise_has_no_attack_radius_in_any_form(made: Made, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    votes = rrise.collect_votes(made[1], IMAGES, sigma=0.25, n=300, seed=1)
+    plain = rrise.calibrate(made[0].network, IMAGES, votes, base=made[1], failure=0.1)
+    plain.save(tmp_path / "torch")
+    rrise.export_certifier(plain, IMAGES, votes, tmp_path / "exported")
+    for form in ("torch", "exported"):
+        with pytest.raises(SettingError, match="adds no noise to queries"):
+            load_deployed(tmp_path / form, attack_radius=0.0)
+
+
 def test_the_service_answers_the_same_input_with_new_noise_and_reveals_none(
     made: Made, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

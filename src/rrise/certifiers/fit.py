@@ -110,7 +110,8 @@ def fit(
     if query_noise is None and (attack_radius or tries != 1):
         query_noise = (training and training.query_noise) or as_noise(sigma).sigma / 2
     threat = threat_of(attack_radius, query_noise, tries, as_noise(sigma).sigma)
-    Terms(failure, score=score, promise=promise, confidence=confidence, threat=threat).check(
+    groups = None if per is None else (0,)  # at least one: the number of classes is not known yet
+    Terms(failure, score=score, promise=promise, confidence=confidence, groups=groups, threat=threat).check(
         held, calibration_votes
     )
     parts = {"calibration": inputs[order[:held]], "train": inputs[order[held:]]}

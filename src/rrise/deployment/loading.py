@@ -45,6 +45,8 @@ def load_deployed(
         return loaded if attack_radius is None else loaded.against(attack_radius)
     exported = load_exported(path, threads=threads)
     threat = exported.calibration.threat
+    if attack_radius is not None and threat is None:
+        raise SettingError(f"{path} adds no noise to queries, so that it has no attack radius")
     own = 0.0 if threat is None else threat.radius
     if attack_radius is not None and attack_radius != own:
         raise SettingError(
