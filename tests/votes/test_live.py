@@ -8,6 +8,7 @@ from torch import nn
 import rrise
 from rrise.certifiers.early_stopping import EarlyStopping
 from rrise.certifiers.monte_carlo import MonteCarlo
+from rrise.votes.engine import Execution
 from rrise.votes.live import LiveVotes
 from rrise.votes.plan import SHARD, VotePlan
 from rrise.votes.reading import read_sequence
@@ -130,3 +131,34 @@ def test_nan_names_the_input(tmp_path: Path) -> None:
 def test_a_certifier_wants_a_module(uniform: np.ndarray) -> None:
     with pytest.raises(ValueError, match="expected the base classifier to be a torch"):
         MonteCarlo(50, 0.01).bind("resnet", sigma=0.25)  # type: ignore[arg-type]
+
+
+def test_certifying_tells_the_passes_of_the_base_classifier() -> None:
+    told: list[int] = []
+    certifier = MonteCarlo(50, failure=0.1).bind(network(), sigma=0.5, selection_votes=20)
+    found = certifier.certify(IMAGES, on_progress=told.append)
+    assert sum(told) == found.passes.sum() == certifier.most_passes * len(IMAGES)
+    told.clear()
+    rrise.Sequential(200, failure=0.1).bind(network(), sigma=0.5).certify(IMAGES[:9], on_progress=told.append)
+    assert 0 < sum(told) <= 300 * 9
+
+
+def test_a_long_request_is_computed_as_a_collection_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The execution is chosen for the votes that are wanted, and again only for many more."""
+    chosen: list[int] = []
+
+    def choose(_base: object, plan: VotePlan, _sample: object, inputs: int, **_: object) -> Execution:
+        chosen.append(plan.n * inputs)
+        return Execution(30 if plan.n > 20 else 70)
+
+    monkeypatch.setattr("rrise.votes.live.choose_execution", choose)
+    live = LiveVotes(network(), IMAGES, PLAN)
+    live.counts(0, 2)
+    live.counts(2, 9)
+    first = live.engine
+    live.counts(9, 12)
+    assert live.engine is first
+    live.counts(0, 60)
+    assert chosen == [2 * len(IMAGES), 60 * len(IMAGES)]
+    assert live.engine.execution == Execution(30)
+    np.testing.assert_array_equal(live.counts(0, 60), LiveVotes(network(), IMAGES, PLAN).counts(0, 60))

@@ -14,6 +14,7 @@ from rrise.certifiers.monte_carlo import MonteCarlo
 from rrise.certifiers.voting import VoteMethod
 from rrise.defaults import FAILURE
 from rrise.errors import SettingError
+from rrise.progress import OnProgress
 from rrise.statistics import Level, level_text
 
 VOTES = 10_000
@@ -69,11 +70,17 @@ class Cascade(Extending):
     def __repr__(self) -> str:
         return f"Cascade({self.first!r}, then {self.second!r}, radius={self.radius:g})"
 
-    def certify(self, inputs: Any) -> Certificates:
+    @property
+    def most_passes(self) -> int:
+        """The most passes per input."""
+        return 1 + self.second.most_passes
+
+    def certify(self, inputs: Any, *, on_progress: OnProgress | None = None) -> Certificates:
         """Certify inputs, each by the method that gives the larger radius; `methods` names it.
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
+            on_progress: called with the number of passes of the base classifier since the last call.
 
         Returns:
             One certificate per input, with its number of passes.
@@ -87,7 +94,7 @@ class Cascade(Extending):
         parts = ("label", "radius", "lower_bound", "issued")
         found: dict[str, Any] = {name: getattr(first, name).copy() for name in (*parts, "passes")}
         if len(again):
-            second = self.second.certify(np.asarray(inputs)[again])
+            second = self.second.certify(np.asarray(inputs)[again], on_progress=on_progress)
             better = second.radius >= first.radius[again]
             for name in parts:
                 found[name][again[better]] = getattr(second, name)[better]

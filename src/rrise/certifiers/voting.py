@@ -17,6 +17,7 @@ from rrise.errors import InputError, MismatchError, SettingError
 from rrise.models.checks import check_module
 from rrise.models.evaluating import evaluating
 from rrise.models.logits import logits_of
+from rrise.progress import OnProgress
 from rrise.votes.array import Votes, check_same_inputs
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.live import LiveVotes
@@ -193,11 +194,17 @@ class VotingCertifier:
         """What every certificate promises."""
         return self.method.guarantee(self.smoothing, self.selection_votes)
 
-    def certify(self, inputs: Any) -> Certificates:
+    @property
+    def most_passes(self) -> int:
+        """The most passes per input."""
+        return self.method.n + self.selection_votes
+
+    def certify(self, inputs: Any, *, on_progress: OnProgress | None = None) -> Certificates:
         """Draw the votes that the method asks for, and certify each input from them.
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
+            on_progress: called with the number of passes of the base classifier since the last call.
 
         Returns:
             Certificates with the number of passes per input; `probabilities` are shares of the votes.
@@ -212,8 +219,9 @@ class VotingCertifier:
             self._shape = sharded.shape
         if sharded.shape != self._shape:
             raise InputError(f"expected inputs of shape {self._shape}, got {sharded.shape}")
-        votes = self.live(sharded)
-        selection = self.live(sharded, f"{self._plan.split}-{SELECTION}", self.selection_votes)
+        votes = self.live(sharded, on_progress=on_progress)
+        split = f"{self._plan.split}-{SELECTION}"
+        selection = self.live(sharded, split, self.selection_votes, on_progress=on_progress)
         found = self.method.certify_votes(votes, selection)
         return _with_shares(found, votes)
 
@@ -230,12 +238,19 @@ class VotingCertifier:
         other.method, other._plan = method, replace(self._plan, n=method.n)
         return other
 
-    def live(self, inputs: Any, split: str | None = None, n: int | None = None) -> LiveVotes:
+    def live(
+        self,
+        inputs: Any,
+        split: str | None = None,
+        n: int | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> LiveVotes:
         """Return votes of inputs, drawn on demand, with fresh noise unless seeded."""
         plan = self._plan
         seed = secrets.randbits(63) if self._fresh else plan.seed
         named = replace(plan, n=plan.n if n is None else n, seed=seed, split=split or plan.split)
-        return LiveVotes(self.base, inputs, named, batch_size=self._batch_size)
+        return LiveVotes(self.base, inputs, named, batch_size=self._batch_size, on_progress=on_progress)
 
 
 def _with_shares(found: Certificates, votes: LiveVotes) -> Certificates:

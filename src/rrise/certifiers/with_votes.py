@@ -16,6 +16,7 @@ from rrise.certifiers.guarantee import Assumption, Guarantee, surrogate_guarante
 from rrise.certifiers.guarantee_words import register_words
 from rrise.errors import MismatchError, SettingError
 from rrise.models.checks import check_module
+from rrise.progress import OnProgress
 from rrise.statistics import (
     Calibration,
     CalibrationEvidence,
@@ -150,11 +151,17 @@ class SurrogateWithVotes(Extending):
     def __repr__(self) -> str:
         return f"SurrogateWithVotes({self.votes} votes, {self.surrogate!r})"
 
-    def certify(self, inputs: Any) -> Certificates:
+    @property
+    def most_passes(self) -> int:
+        """The most passes per input."""
+        return 1 + self.votes
+
+    def certify(self, inputs: Any, *, on_progress: OnProgress | None = None) -> Certificates:
         """Certify inputs with one pass of the surrogate and up to `votes` passes of the base classifier.
 
         Args:
             inputs: a batch `[inputs, *input_shape]` of floating-point numbers in the input range.
+            on_progress: called with the number of passes of the base classifier since the last call.
 
         Returns:
             One certificate per input, with its number of passes. The certifier abstains where the surrogate
@@ -170,7 +177,7 @@ class SurrogateWithVotes(Extending):
         assert probabilities is not None
         known = np.asarray(np.isfinite(probabilities).all(axis=1))
         top = np.where(known, probabilities.max(axis=1).astype(np.float64), 0.0)
-        live = self._live(inputs)
+        live = self._live(inputs, on_progress)
         agreeing, counts = {}, np.zeros(len(first), dtype=np.int64)
         rows, before = np.flatnonzero(known), 0
         for stop in self._stops:
@@ -188,13 +195,13 @@ class SurrogateWithVotes(Extending):
             probabilities=probabilities,
         )
 
-    def _live(self, inputs: Any) -> LiveVotes:
+    def _live(self, inputs: Any, on_progress: OnProgress | None = None) -> LiveVotes:
         smoothing = self.smoothing
         seed = secrets.randbits(63) if self._seed is None else self._seed
         plan = VotePlan(
             smoothing.noise, self.votes, seed, "query", smoothing.input_range, smoothing.precision
         )
-        return LiveVotes(self.base, inputs, plan, batch_size=self._batch_size)
+        return LiveVotes(self.base, inputs, plan, batch_size=self._batch_size, on_progress=on_progress)
 
     def _goes_on(self, blend: NDArray[np.float64], votes: int) -> NDArray[np.bool_]:
         """Tell which queries need more votes; a function of the surrogate and the votes so far alone."""

@@ -14,6 +14,9 @@ from rrise.cli.options import check_needed
 from rrise.errors import SettingError
 
 if TYPE_CHECKING:
+    import torch
+
+    from rrise.certifiers.certificates import Certificates
     from rrise.certifiers.certifier import Certifier
 
 
@@ -75,8 +78,21 @@ def _certify_files(certifier: "Certifier", paths: list[Path]) -> list[dict[str, 
         batch = read_inputs(path, certifier.input_shape, certifier.smoothing.input_range)
         sources += [{"file": str(path), "index": index} for index in range(len(batch))]
         batches.append(batch)
-    records = certifier.certify(torch.cat(batches)).records(certifier.class_names)
+    records = _certificates(certifier, torch.cat(batches)).records(certifier.class_names)
     return [{**source, **record} for source, record in zip(sources, records, strict=True)]
+
+
+def _certificates(certifier: "Certifier", inputs: "torch.Tensor") -> "Certificates":
+    """Certify inputs; show a bar while the base classifier votes."""
+    from rrise.certifiers.cascade import Cascade
+    from rrise.certifiers.with_votes import SurrogateWithVotes
+    from rrise.progress import progress_bar
+
+    if not isinstance(certifier, (Cascade, SurrogateWithVotes)):
+        return certifier.certify(inputs)
+    most = len(inputs) * certifier.most_passes
+    with progress_bar(Console(stderr=True), "votes (at most)", most, "passes") as advance:
+        return certifier.certify(inputs, on_progress=advance)
 
 
 def _print_table(records: list[dict[str, Any]], certifier: "Certifier") -> None:
