@@ -3,14 +3,13 @@
     python benchmarks/attacked.py RUN --out OUT.json
     python benchmarks/attacked.py results/fashion-mnist-distilled/seed-100 --data-root DATA \
         --plain plain.safetensors --noisy noisy.safetensors --query-noise 0.25 --out OUT.json
-    python benchmarks/attacked.py --table digits.json fashion-mnist.json cifar-10.json > attacked.md
 
 The subject is a run folder, or the published evidence of one. Its calibration inputs and some of its test
 inputs calibrate two surrogates: a plain one, and one that sees inputs with query noise. Without weights, they
 are trained as the recipe says. `--plain evidence` takes the published predictions of the plain one, which is
 then not attacked. All levels and attack radii come from one calibration each. The other test
 inputs are certified as they are, and attacked. An attack is made once for each surrogate and radius. Fresh
-votes at the moved and at the natural inputs judge all levels.
+votes at the moved and at the natural inputs judge all levels. `benchmarks/attacked_table.py` makes the page.
 """
 
 import argparse
@@ -47,7 +46,7 @@ from rrise.models.weights import load_tensors, load_weights
 from rrise.runs.data import RunData
 from rrise.runs.networks import given_base
 from rrise.runs.recipe import Recipe, read_recipe
-from rrise.statistics import clopper_pearson_lower, clopper_pearson_upper
+from rrise.statistics import clopper_pearson_upper
 from rrise.training.surrogate_training import train_surrogate
 from rrise.votes.array import Votes, votes_for
 
@@ -270,87 +269,6 @@ def _judged(  # noqa: PLR0917
     }
 
 
-def table(places: list[Path]) -> str:
-    """Write the stored results as Markdown."""
-    lines = []
-    for place in places:
-        found = json.loads(place.read_text())
-        machine = found["hardware"]
-        where = machine.get("gpu") or f"{machine['cores']} cores of {machine['cpu']}"
-        lines += [
-            "",
-            f"## {found['dataset']}",
-            f"{found['date']} on {where}. {found['calibration_inputs']:,} calibration inputs, "
-            f"{found['judged_inputs']:,} judged, query noise {found['query_noise']:g}, sigma "
-            f"{found['sigma']:g}.",
-            *([found["notes"]] if "notes" in found else []),
-            "",
-            "| promised failure | attack radius | Monte Carlo | without attack radius, not promised under "
-            "attack | with attack radius | share of Monte Carlo | calibrated at |",
-            "|---:|---:|---:|---:|---:|---:|---:|",
-        ]
-        for row in found["costs"]:
-            if row["radius"] == 0:
-                lines.append(
-                    f"| {row['failure']:g} | 0 | {_pair(row['Monte Carlo'])} | "
-                    f"{_pair(row['without attack radius'])} | – | – | – |"
-                )
-                continue
-            with_radius = row["with attack radius"]
-            share = "–" if with_radius is None else f"{with_radius[0] / row['Monte Carlo'][0]:.3f}"
-            at = "–" if row["natural failure"] is None else f"{row['natural failure']:.5f}"
-            lines.append(
-                f"| {row['failure']:g} | {row['radius']:g} | {_pair(row['Monte Carlo'])} | "
-                f"{_pair(row['without attack radius'])} | {_pair(with_radius)} | {share} | {at} |"
-            )
-        lines += ["", *_attack_table(found)]
-    return "\n".join(lines) + "\n"
-
-
-def _pair(numbers: list[float] | None) -> str:
-    return "too few inputs" if numbers is None else f"{numbers[0]:.3f} / {numbers[1]:.3f}"
-
-
-def _attack_table(found: Row) -> list[str]:
-    keys = list(
-        dict.fromkeys(
-            (row["attack_radius"], row["failure"], row["radius"]) for row in found["attacks"] if row["radius"]
-        )
-    )
-    columns = [
-        f"{'none' if not own else f'{own:g}'}, {failure:g}, {radius:g}" for own, failure, radius in keys
-    ]
-    lines = [
-        "| attack radius, failure, moved by | " + " | ".join(columns) + " |",
-        "|---|" + "---:|" * len(columns),
-    ]
-    for name in ("natural", *ATTACKS):
-        cells = []
-        for own, failure, radius in keys:
-            row = next(
-                (
-                    row
-                    for row in found["attacks"]
-                    if (row["attack_radius"], row["failure"], row["attack"]) == (own, failure, name)
-                    and row["radius"] in (radius, 0.0)
-                ),
-                None,
-            )
-            cells.append("–" if row is None else _wrong(row))
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines
-
-
-def _wrong(row: Row) -> str:
-    low, high = (
-        100 * float(bound(row["wrong"], row["inputs"], 0.025))
-        for bound in (clopper_pearson_lower, clopper_pearson_upper)
-    )
-    before = "" if row["wrong_before"] is None else f", {row['wrong_before']}"
-    share = 100 * row["wrong"] / row["inputs"]
-    return f"{share:.1f} % ({low:.1f} to {high:.1f}){before}"
-
-
 def _attacks_of(former: Row) -> Row:
     """Return what an earlier result says of its attacks."""
     return {name: former[name] for name in ("attacks", "effort", "notes") if name in former}
@@ -360,8 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("subject", nargs="*", type=Path)
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("subject", type=Path)
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--plain", type=Path)
     parser.add_argument("--noisy", type=Path)
@@ -377,12 +294,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--costs-only", action="store_true", help="keep the attacks that OUT has")
     options = parser.parse_args()
-    if options.table:
-        print(table(options.subject))
-        return
     device = torch.device(options.device)
     torch.backends.cudnn.benchmark = True
-    subject = Subject.read(options.subject[0], options.data_root, options.calibration, device)
+    subject = Subject.read(options.subject, options.data_root, options.calibration, device)
     noise = options.query_noise
     published = options.plain == Path("evidence")
     plain = {} if published else subject.certifiers(subject.surrogate(options.plain, 0.0), None)
