@@ -288,7 +288,7 @@ def test_an_attack_radius_is_judged_at_the_natural_input_too(inputs: torch.Tenso
         covered = finding.radius <= 0.1 and finding.attack != "queries"
         assert found.covers(finding) == covered
         if covered:
-            assert finding.wrong <= finding.wrong_before <= 0.05 * finding.inputs + 12
+            assert max(finding.wrong, finding.wrong_before) <= 0.05 * finding.inputs + 12
     assert {finding.tries for finding in found.findings if finding.attack == "queries"} == {EFFORT.queries}
     assert "| 5 % |" in audit_text(found)
     assert "| nothing |" in audit_text(found)

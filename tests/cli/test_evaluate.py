@@ -135,7 +135,10 @@ def test_certificates_are_shown_and_exported(run, quick_demo: Path, tmp_path: Pa
     ("arguments", "sentence"),
     [
         (("evaluate", "nowhere"), "expected a run folder"),
-        (("evaluate", "RUN", "--set", "votes.seed=3"), "expected a setting of the table evaluation, got"),
+        (
+            ("evaluate", "RUN", "--set", "votes.seed=3"),
+            "expected a setting of the tables evaluation or audit",
+        ),
         (
             ("report", "RUN", "--out", "nowhere/page.html"),
             "expected a file name in an existing folder",

@@ -100,9 +100,7 @@ def test_the_settings_of_a_recipe_are_listed_with_default_and_meaning(run) -> No
     assert "[base]" not in output
     code, _, errors = run("recipes", "--settings", "bse")
     assert code == 2
-    assert (
-        "expected a table out of data, base, votes, surrogate, calibration, evaluation; got 'bse'" in errors
-    )
+    assert "surrogate, calibration, evaluation, audit; got 'bse'" in errors
 
 
 def test_tensorboard_that_is_not_installed_is_a_sentence(run, monkeypatch, tmp_path: Path) -> None:
