@@ -1,9 +1,8 @@
-"""The base classifier: supervised cross-entropy with Gaussian noise augmentation."""
+"""The base classifier: supervised training on inputs with Gaussian noise."""
 
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from rrise.data.augmentation import Augmentation
@@ -15,6 +14,7 @@ from rrise.models.inspection import device_of, precision_of
 from rrise.models.logits import logits_of
 from rrise.progress import OnProgress
 from rrise.seeds import derive_seed
+from rrise.training.base_objectives import BaseObjective, CrossEntropy, Scene
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.loop import OnEpoch, Task, train
 from rrise.training.settings import TrainingHistory, TrainingSettings
@@ -36,6 +36,7 @@ def train_base(
     sigma: float,
     settings: TrainingSettings,
     augmentation: Augmentation | None = None,
+    objective: BaseObjective | None = None,
     label_smoothing: float = LABEL_SMOOTHING,
     input_range: InputRange = (0.0, 1.0),
     checkpoint: Checkpoint | None = None,
@@ -58,6 +59,7 @@ def train_base(
         sigma: the noise level; 0 trains without noise.
         settings: how to optimise.
         augmentation: augmentations for images `[channels, height, width]`.
+        objective: what to minimise, out of `rrise.training.base_objectives`. Default: `CrossEntropy()`.
         label_smoothing: the label smoothing of the cross-entropy.
         input_range: lowest and highest value of an input; None: no clipping.
         checkpoint: where an interrupted training resumes from.
@@ -91,6 +93,7 @@ def train_base(
         sigma=sigma,
         settings=settings,
         augmentation=augmentation,
+        objective=objective or CrossEntropy(),
         label_smoothing=label_smoothing,
         input_range=input_range,
         team=team,
@@ -113,7 +116,7 @@ class Labelled:
         """Return noisy copies of every input; copies of one input are adjacent."""
         clean = self.inputs[torch.arange(len(self.inputs), device=self.device).repeat_interleave(copies)]
         generator = torch.Generator(self.device).manual_seed(seed)
-        return _disturbed(clean, _normal_like(clean, generator), sigma, input_range)
+        return _disturbed(clean, _normal(clean, 1, generator), sigma, input_range)
 
 
 def base_task(
@@ -124,6 +127,7 @@ def base_task(
     sigma: float,
     settings: TrainingSettings,
     augmentation: Augmentation | None,
+    objective: BaseObjective,
     label_smoothing: float,
     input_range: InputRange,
     team: Team,
@@ -140,24 +144,34 @@ def base_task(
             f"expected images [channels, height, width] for augmentation, got inputs of shape {shape}"
         )
 
-    def objective(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)
+    def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return objective.loss(logits, targets, label_smoothing)
 
-    def prepare(clean: torch.Tensor, noise: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:
-        moved = clean if augmentation is None else augmentation.apply(clean, draws)
+    def augment(clean: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:
+        return clean if augmentation is None else augmentation.apply(clean, draws)
+
+    def disturb(moved: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         return _disturbed(moved, noise, sigma, limits)
 
-    trainee = Trainee(module, objective, settings, team)
-    fast_prepare = trainee.compile(prepare, "augmentation")
+    def clipped(moved: torch.Tensor) -> torch.Tensor:
+        return moved if limits is None else moved.clamp(*limits)
+
+    trainee = Trainee(module, loss, settings, team, rows=objective.rows)
+    fast_augment, fast_disturb = (trainee.compile(part, "augmentation") for part in (augment, disturb))
 
     def examples(batch: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        clean = training.inputs[batch]
-        draws: tuple[torch.Tensor, ...] = ()
+        clean, full = training.inputs[batch], trainee.is_full(batch)
         if augmentation is not None:
             channels, height, width = clean.shape[1:]
             draws = augmentation.draw(len(clean), (channels, height, width), generator)
-        run = fast_prepare if trainee.is_full(batch) else prepare
-        return run(clean, _normal_like(clean, generator), *draws), training.labels[batch]
+            clean = (fast_augment if full else augment)(clean, *draws)
+        noise = _normal(clean, objective.copies, generator)
+
+        def noisy(moved: torch.Tensor) -> torch.Tensor:
+            return (fast_disturb if full else disturb)(moved, noise)
+
+        scene = Scene(noisy, clipped, trainee.probabilities, generator)
+        return objective.examples(clean, training.labels[batch], scene)
 
     copies = min(8, -(-_VALIDATION_COPIES // len(validation.inputs)))
     noisy = validation.noisy(copies, derive_seed(settings.seed, "validation"), sigma, limits)
@@ -171,12 +185,14 @@ def base_task(
     return Task(trainee, trained, len(training.inputs), examples, measure, "noisy_validation_error")
 
 
-def _normal_like(clean: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
+def _normal(clean: torch.Tensor, copies: int, generator: torch.Generator) -> torch.Tensor:
+    shape = (copies, *clean.shape)
+    return torch.randn(shape, generator=generator, device=clean.device, dtype=clean.dtype)
 
 
 def _disturbed(clean: torch.Tensor, noise: torch.Tensor, sigma: float, limits: InputRange) -> torch.Tensor:
-    moved = clean + sigma * noise
+    """Return noisy copies `[copies * B, ...]`."""
+    moved = (clean + sigma * noise).flatten(0, 1)
     return moved if limits is None else moved.clamp(*limits)
 
 

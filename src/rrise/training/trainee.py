@@ -17,11 +17,18 @@ from rrise.training.team import Team
 class Trainee:
     """A network with its objective, compiled and in mixed precision according to the settings.
 
-    Only full batches run compiled: a smaller last batch would have to be compiled separately.
+    Only full batches run compiled: a smaller last batch would have to be compiled separately. The network
+    sees `rows` inputs for each of a batch.
     """
 
     def __init__(
-        self, network: nn.Module, objective: Objective, settings: TrainingSettings, team: Team
+        self,
+        network: nn.Module,
+        objective: Objective,
+        settings: TrainingSettings,
+        team: Team,
+        *,
+        rows: int = 1,
     ) -> None:
         self.network, self.device = network, device_of(network)
         self.channels_last = prefers_channels_last(network)
@@ -32,6 +39,7 @@ class Trainee:
         self.compiled = on_gpu if settings.compiled is None else settings.compiled
         self.recorded = self.compiled and on_gpu and team.size == 1 and is_recordable(network)
         self._part, self._batch = -(-settings.batch_size // team.size), settings.batch_size
+        self._rows = rows
         shared = team.wrap(network)
 
         def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -45,6 +53,7 @@ class Trainee:
         self._logits: Callable[..., torch.Tensor] = logits
         self._fast_loss = self.compile(loss, "training step")
         self._fast_logits = self.compile(logits, "network")
+        self._fast_attacked = self.compile(logits, "network")
 
     def compile(self, function: Callable[..., torch.Tensor], name: str) -> Callable[..., torch.Tensor]:
         """Return the function compiled, if this training compiles."""
@@ -56,9 +65,19 @@ class Trainee:
 
     def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the mean loss of a batch, with gradients."""
-        step = self._fast_loss if self.is_full(inputs) else self._loss
+        step = self._fast_loss if len(inputs) == self._part * self._rows else self._loss
         with self._precision():
             return step(self._laid_out(inputs), targets)
+
+    def probabilities(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return class probabilities in evaluation mode, with gradients for the inputs."""
+        training = self.network.training
+        self.network.eval()
+        try:
+            with self._precision():
+                return self._fast_attacked(self._laid_out(inputs)).float().softmax(dim=1)
+        finally:
+            self.network.train(training)
 
     def logits(self, batches: Iterable[torch.Tensor]) -> torch.Tensor:
         """Return the predictions in evaluation mode, in the precision of the training."""
