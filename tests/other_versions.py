@@ -3,9 +3,9 @@
     python tests/other_versions.py oldest
     RRISE_TORCH=2.13.0 python tests/other_versions.py newest tests/certifiers
 
-Further arguments go to pytest. The environment is `.venv-oldest` or `.venv-newest`. RRISE_TORCH names another
-version of PyTorch, for machines where only one is at hand. Warnings are no errors here: other versions warn of
-other things.
+Further arguments go to pytest. The environment is `.venv-oldest` or `.venv-newest`. RRISE_TORCH names
+another version of PyTorch, for machines where only one is at hand. Warnings are no errors here: other
+versions warn of other things.
 """
 
 import os
