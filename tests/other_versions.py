@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 EXTRAS = ("serve", "onnx", "vision")
-TOOLS = ["pytest>=8", "pytest-xdist", "hypothesis", "statsmodels", "httpx", "schemathesis>=4", "pyyaml"]
+TOOLS = ["pytest>=8", "pytest-xdist", "hypothesis", "statsmodels", "httpx", "pyyaml"]
 ROOMS = ["statistics", "data", "models", "votes", "training", "certifiers", "audit", "deployment"]
 
 
@@ -30,8 +30,9 @@ def requirements(which: str, torch: str | None) -> list[str]:
         wanted += project["optional-dependencies"][extra]
     if which == "oldest":
         wanted = [oldest(one) for one in wanted]
-    if torch is not None:
-        wanted = [f"torch=={torch}" if re.match(r"torch\W", one) else one for one in wanted]
+    if torch is not None:  # the exporter and its runtime follow torch
+        own = {"torch": f"torch=={torch}"} | {name: name for name in ("onnx", "onnxscript", "onnxruntime")}
+        wanted = [own.get(re.split(r"\W", one)[0], one) for one in wanted]
     return wanted
 
 
