@@ -166,6 +166,8 @@ def test_smoothmix_climbs_in_steps_of_its_length_and_mixes_with_the_top(first_st
     torch.testing.assert_close(last, torch.full_like(last, 0.05), rtol=1e-3, atol=1e-5)
     assert (ascent.smoothed_loss(top, labels) > losses[-1])[far].all()
     assert torch.equal(targets[:, 0], labels.float())
+    torch.manual_seed(9)  # all random numbers are those of the scene
+    assert torch.equal(objective.examples(inputs, labels, Ascent(inputs, 3, limits=None).scene)[1], targets)
     assert 0 <= share.min() < 0.02
     assert 0.48 < share.max() <= 0.5
     assert rows.shape == (objective.rows * len(inputs), 4)
