@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rrise.votes.collect import collect_votes as collect_votes
     from rrise.votes.live import LiveVotes as LiveVotes
     from rrise.votes.noise import Gaussian as Gaussian
+    from rrise.votes.noise import UnclippedGaussian as UnclippedGaussian
     from rrise.votes.plan import VotePlan as VotePlan
     from rrise.votes.reading import read_sequence as read_sequence
     from rrise.votes.reading import read_votes as read_votes
@@ -68,6 +69,7 @@ _HOMES = {
     "SurrogateTraining": "rrise.training.settings",
     "SurrogateWithVotes": "rrise.certifiers.with_votes",
     "TrainingSettings": "rrise.training.settings",
+    "UnclippedGaussian": "rrise.votes.noise",
     "VotePlan": "rrise.votes.plan",
     "VoteStore": "rrise.votes.store",
     "Votes": "rrise.votes.array",

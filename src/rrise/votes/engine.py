@@ -248,8 +248,8 @@ class VoteEngine:
         """Return noisy copies, ready for the module: draw `draw[i]` of input `owner[i]`."""
         noise = self.plan.noise.sample(key, draw, owner, math.prod(self.shape))
         noisy = inputs[owner] + noise.view(-1, *self.shape)
-        if self.plan.input_range is not None:
-            noisy = noisy.clamp(*self.plan.input_range)
+        if self.plan.noise_range is not None:
+            noisy = noisy.clamp(*self.plan.noise_range)
         noisy = noisy.to(precision_of(self.module))
         return noisy.contiguous(memory_format=torch.channels_last) if self.channels_last else noisy
 
