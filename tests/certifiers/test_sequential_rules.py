@@ -10,6 +10,7 @@ from rrise.statistics import anytime_lower
 from rrise.votes.noise import Gaussian
 from rrise.votes.sequence import StoredVotes
 from tests.certifiers.drawn_votes import SMOOTHING, DrawnVotes, stored_votes
+from tests.closed_forms import HalfSpace
 
 NOISE = Gaussian(0.5)
 
@@ -134,6 +135,15 @@ def test_most_inputs_take_few_votes() -> None:
     assert taken[0.8] < 900
     assert taken[0.6] < 60
     assert certified == {1.0: 1.0, 0.97: 1.0, 0.9: pytest.approx(1.0, abs=0.01), 0.8: 0.0, 0.6: 0.0}
+
+
+def test_live_votes_are_drawn_only_where_they_are_needed(half_space: HalfSpace, uniform: np.ndarray) -> None:
+    method = Sequential(400, 0.01, radius=0.2)
+    votes = method.bind(half_space, sigma=0.25, seed=3).live(uniform[:150])
+    passes = method.certify_votes(votes).passes
+    assert votes.drawn == passes.sum()
+    assert len(np.unique(passes)) > 5
+    assert passes.mean() < 150
 
 
 def test_an_estimate_certifies_hardly_more_and_takes_many_more_votes() -> None:
