@@ -8,6 +8,13 @@ import pyarrow.dataset as ds
 import pytest
 
 import rrise
+from tests.deployment.service.serving import make_image_certifier
+
+
+@pytest.fixture
+def certifier(tmp_path: Path) -> Path:
+    make_image_certifier()[0].save(tmp_path / "certifier")
+    return tmp_path / "certifier"
 
 
 @pytest.fixture
@@ -17,8 +24,8 @@ def inputs(tmp_path: Path) -> Path:
     return tmp_path / "inputs.npy"
 
 
-def test_certifies_into_a_folder_and_resumes(run, quick_demo: Path, inputs: Path, tmp_path: Path) -> None:
-    certifier, out = quick_demo / "certifier", tmp_path / "out"
+def test_certifies_into_a_folder_and_resumes(run, certifier: Path, inputs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
     code, output, errors = run("certify", certifier, inputs, "--out", out, "--shard", 8)
     expected = rrise.load_certifier(certifier).certify(np.load(inputs))
     issued = int(expected.issued.sum())
@@ -28,7 +35,16 @@ def test_certifies_into_a_folder_and_resumes(run, quick_demo: Path, inputs: Path
     assert "30/30 inputs" in errors
     rows = ds.dataset(sorted(out.glob("*.parquet")), format="parquet").to_table()
     np.testing.assert_array_equal(rows["radius"].to_numpy(), expected.radius)
+    code, output, _ = run("certificates", out, "--where", "issued and row >= 10")
+    assert code == 0
+    assert f"{expected.issued[10:].sum()} of 30 certificates match" in output
+    code, output, _ = run("certificates", out, "--out", tmp_path / "rows.csv")
+    assert code == 0
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 31
     (out / "part-00002.parquet").unlink()
+    code, _, errors = run("certificates", out)
+    assert code == 2
+    assert "1 of 4 parts are missing" in errors
     code, output, _ = run("certify", certifier, inputs, "--out", out, "--json")
     assert code == 0
     facts = json.loads(output)
@@ -50,7 +66,7 @@ def test_votes_of_the_base_go_into_the_folder_too(
 
 
 def test_wrong_arguments_are_refused_in_a_sentence(
-    run, quick_demo: Path, inputs: Path, tmp_path: Path
+    run, certifier: Path, inputs: Path, tmp_path: Path
 ) -> None:
     out = ("--out", tmp_path / "out")
     for arguments, sentence in (
@@ -68,7 +84,7 @@ def test_wrong_arguments_are_refused_in_a_sentence(
         (("memory://a.npy", *out), "there is no file or folder memory://a.npy"),
         ((tmp_path, *out), "holds the inputs: choose another folder"),
     ):
-        code, output, errors = run("certify", quick_demo / "certifier", *arguments)
+        code, output, errors = run("certify", certifier, *arguments)
         assert code == 2, arguments
         assert sentence in " ".join(errors.split())
         assert output == ""

@@ -1,6 +1,6 @@
 """Shards of inputs in, their certificates out: the same in this process and in a worker."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -54,7 +54,7 @@ class Shards(Protocol):
 
     def parts(
         self, places: Iterable[PartPlace], on_progress: OnProgress | None = None
-    ) -> Iterator[Part | PartFile]:
+    ) -> Generator[Part | PartFile, None, None]:
         """Yield the certificates of shards, in any order; report the inputs that are done."""
 
 
@@ -71,7 +71,9 @@ class ShardCertifier:
             at_once = min(_CALL_INPUTS, _CALL_BYTES // input_bytes)
             self._chunk *= max(1, at_once // batch_size)
 
-    def parts(self, places: Iterable[PartPlace], on_progress: OnProgress | None = None) -> Iterator[Part]:
+    def parts(
+        self, places: Iterable[PartPlace], on_progress: OnProgress | None = None
+    ) -> Generator[Part, None, None]:
         """Yield the certificates of shards, in order; the inputs of the next shards are read ahead."""
         begun: list[PartPlace] = []
         tables: list[pa.Table] = []

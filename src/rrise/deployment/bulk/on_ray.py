@@ -7,7 +7,7 @@ folder, and check it as on every loading.
 
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -44,7 +44,9 @@ class RayShards:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def parts(self, places: Iterable[PartPlace], on_progress: OnProgress | None = None) -> Iterator[PartFile]:
+    def parts(
+        self, places: Iterable[PartPlace], on_progress: OnProgress | None = None
+    ) -> Generator[PartFile, None, None]:
         """Yield the files of parts as workers finish them."""
         by_index = {place.index: place for place in places}
         try:

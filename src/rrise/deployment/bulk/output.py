@@ -5,22 +5,40 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pyarrow as pa
 
 from rrise.deployment.bulk.certifying import Part, PartFile, Shards
 from rrise.deployment.bulk.inputs import Reader
-from rrise.deployment.bulk.manifest import BulkManifest
+from rrise.deployment.bulk.manifest import BulkManifest, read_manifest
 from rrise.deployment.bulk.parts import Counts, PartPlace, read_part
 from rrise.errors import FolderError, MismatchError
 from rrise.progress import OnProgress
-from rrise.votes.storage import Storage
+from rrise.votes.storage import LocalStorage, Storage
 
 _PAUSE = 0.2
 """Seconds between checks for shards that other processes are working on."""
 _LOOKED_AT = 16
 """Finished parts of which the first input is read again, to see whether the inputs have changed."""
+
+
+def finished_parts(folder: Path) -> list[Path]:
+    """Return the parts of a finished output folder in order; none if it is something else."""
+    try:
+        manifest = read_manifest(LocalStorage(folder))
+    except FolderError:
+        return []
+    if manifest is None:
+        return []
+    parts = [folder / manifest.place(index).name for index in range(manifest.parts)]
+    if missing := sum(not path.is_file() for path in parts):
+        raise FolderError(
+            f"{folder} is not complete: {missing:,} of {len(parts):,} parts are missing; run the same "
+            f"rrise certify again to resume"
+        )
+    return parts
 
 
 class OutputFolder:
@@ -52,10 +70,11 @@ class OutputFolder:
                 held: dict[int, ExitStack] = {}
                 writing: deque[Future[PartFile]] = deque()
                 try:
-                    for part in certifier.parts(self._claimed(held), self._report):
-                        if writing:
-                            self._finish(writing.popleft().result())
-                        writing.append(writer.submit(self._write, part, held.pop(part.place.index)))
+                    with closing(certifier.parts(self._claimed(held), self._report)) as parts:
+                        for part in parts:
+                            if writing:
+                                self._finish(writing.popleft().result())
+                            writing.append(writer.submit(self._write, part, held.pop(part.place.index)))
                     while writing:
                         self._finish(writing.popleft().result())
                 finally:

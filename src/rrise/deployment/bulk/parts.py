@@ -82,13 +82,14 @@ def rows_of(
     good[list(chunk.errors)] = False
     index = np.arange(chunk.first, chunk.first + size)
     file = np.searchsorted(listing.starts, index, side="right") - 1
+    names = listing.names.slice(file[0], file[-1] - file[0] + 1).combine_chunks()
     methods = certificates.methods
     if methods is None:
         methods = np.full(len(certificates), certificates.guarantee.method)
     label = _spread(pa.array(certificates.label), good)
     columns = {
         "index": index,
-        "file": listing.names.take(pa.array(file)).combine_chunks(),
+        "file": names.take(pa.array(file - file[0])),
         "row": index - listing.starts[file],
         "label": label,
         "class_name": pa.DictionaryArray.from_arrays(label.cast(pa.int32()), pa.array(class_names)),
