@@ -135,13 +135,13 @@ def speed(certifier: SurrogateCertifier, inputs: Path, count: int, batch: int) -
     }
 
 
-def speeds(device: str, scratch: Path) -> list[dict]:
-    many = 64 if device == "cuda" else 1
+def speeds(device: str, fraction: float, scratch: Path) -> list[dict]:
+    many = fraction * (64 if device == "cuda" else 1)
     batch = 4096 if device == "cuda" else 256
     rows = []
     for network, shape, count in (
-        ("resnet-18", (3, 32, 32), 768 * many),
-        ("small-convnet", (1, 8, 8), 40_000 * many),
+        ("resnet-18", (3, 32, 32), int(768 * many)),
+        ("small-convnet", (1, 8, 8), int(40_000 * many)),
     ):
         options = {} if network == "resnet-18" else {"in_channels": 1, "image_size": 8}
         module = build_model(network, seed=0, classes=10, **options)
@@ -215,11 +215,11 @@ def measure_memory(inputs: Path, scratch: Path) -> None:
     print(json.dumps({"before_bytes": before, "peak_bytes": resident_peak(), "written_bytes": written}))
 
 
-def memory(scratch: Path) -> list[dict]:
+def memory(sizes: list[int], scratch: Path) -> list[dict]:
     digits = load_digits().images
-    for count in SIZES:
+    for count in sizes:
         np.save(scratch / f"{count}.npy", np.resize(digits, (count, *digits.shape[1:])))
-    return [peak_memory(count, scratch) for count in SIZES]
+    return [peak_memory(count, scratch) for count in sizes]
 
 
 def table(results: dict) -> str:
@@ -268,7 +268,7 @@ def table(results: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--worker-inputs", type=int, default=1024)
+    parser.add_argument("--fraction", type=float, default=1.0, help="of all inputs, to try it out")
     parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -278,10 +278,10 @@ def main() -> None:
     results = {"hardware": hardware(options.device), "device": options.device, "load": os.getloadavg()[0]}
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        results["speeds"] = speeds(options.device, scratch)
+        results["speeds"] = speeds(options.device, options.fraction, scratch)
         if options.device == "cpu":
-            results["memory"] = memory(scratch)
-            results["workers"] = workers(options.worker_inputs, scratch)
+            results["memory"] = memory([int(options.fraction * size) for size in SIZES], scratch)
+            results["workers"] = workers(int(1024 * options.fraction), scratch)
     options.out.mkdir(exist_ok=True, parents=True)
     (options.out / f"bulk-{options.device}.json").write_text(json.dumps(results, indent=2) + "\n")
     (options.out / f"bulk-{options.device}.md").write_text(table(results))

@@ -18,7 +18,7 @@ from rrise.votes.storage import LocalStorage
 from tests.deployment.service.serving import some_images
 from tests.forking import FORKS, with_torch
 
-from .test_run import assert_same, certificates_in
+from .stored import assert_same, certificates_in
 
 SHARDS, SHARD = 12, 20
 

@@ -7,8 +7,8 @@ folder, and check it as on every loading.
 
 import logging
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,20 +50,21 @@ class RayShards:
         """Yield the files of parts as workers finish them."""
         by_index = {place.index: place for place in places}
         try:
-            for row in self._answers([asdict(place) for place in by_index.values()]):
-                if row["error"] is not None:
-                    raise RriseError(row["error"])
-                part = PartFile(by_index[row["index"]], row["content"], Counts(**row["counts"]))
-                if on_progress is not None:
-                    on_progress(part.place.stop - part.place.start)
-                yield part
+            with closing(self._answers([asdict(place) for place in by_index.values()])) as rows:
+                for row in rows:
+                    if row["error"] is not None:
+                        raise RriseError(row["error"])
+                    part = PartFile(by_index[row["index"]], row["content"], Counts(**row["counts"]))
+                    if on_progress is not None:
+                        on_progress(part.place.stop - part.place.start)
+                    yield part
         except self._ray.exceptions.RayError as error:
             reason = " ".join(str(error).split())
             raise WorkerError(
                 f"a worker failed ({reason}); finished parts are kept: run the same command again to resume"
             ) from error
 
-    def _answers(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _answers(self, rows: list[dict[str, Any]]) -> Generator[dict[str, Any], None, None]:
         import ray.data
 
         logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -78,8 +79,12 @@ class RayShards:
             compute=ray.data.ActorPoolStrategy(size=workers_in(self._ray, self._cluster)),
             **resources,
         )
-        for table in found.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0):
-            yield from table.to_pylist()
+        tables = iter(found.iter_batches(batch_size=1, batch_format="pyarrow", prefetch_batches=0))
+        try:
+            for table in tables:
+                yield from table.to_pylist()
+        finally:
+            tables.close()  # its workers would stay, and others would wait for their cores
 
 
 _ANSWER = pa.schema(
