@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rrise.certifiers.sequential import Sequential as Sequential
     from rrise.certifiers.surrogate import SurrogateCertifier as SurrogateCertifier
     from rrise.certifiers.with_votes import SurrogateWithVotes as SurrogateWithVotes
+    from rrise.deployment.bulk.run import certify_dataset as certify_dataset
     from rrise.deployment.export.exporting import export_certifier as export_certifier
     from rrise.deployment.loading import load_deployed as load_deployed
     from rrise.deployment.monitor.monitor import Monitor as Monitor
@@ -74,6 +75,7 @@ _HOMES = {
     "VoteStore": "rrise.votes.store",
     "Votes": "rrise.votes.array",
     "calibrate": "rrise.certifiers.calibrating",
+    "certify_dataset": "rrise.deployment.bulk.run",
     "collect_votes": "rrise.votes.collect",
     "create_app": "rrise.deployment.service.app",
     "export_certifier": "rrise.deployment.export.exporting",
