@@ -13,7 +13,6 @@ from rrise.evaluation.figures.inline import inline_svg
 from rrise.evaluation.measure.all_metrics import METRICS, Metric
 from rrise.evaluation.measure.main_comparison import (
     name_of,
-    names_of_main,
     reference_result,
     surrogate_result,
 )
@@ -27,6 +26,7 @@ from rrise.evaluation.report.comparison import (
     with_rival,
 )
 from rrise.evaluation.report.shown import Attacked
+from rrise.evaluation.report.times import time_rows, untimed
 from rrise.evaluation.tables.tables import PROTOCOLS
 from rrise.evaluation.tables.values import Table
 from rrise.files import Json
@@ -123,7 +123,8 @@ def render_report(
         violations=_violations(results),
         costs=cost_rows(results),
         looked_for_rival=looked_for_rival(results),
-        seconds=_seconds(results),
+        times=time_rows(results),
+        untimed=untimed(results),
         tables=[_table(table) for table in tables],
         metrics=_metrics(results),
         scores=_scores(results),
@@ -168,13 +169,6 @@ def _violations(results: Json) -> dict[str, str] | None:
         "limit": percent_up(failure),
         "issued_limit": percent_up(among),
     }
-
-
-def _seconds(results: Json) -> list[tuple[str, str]]:
-    """Return the measured time per certificate of each method of the main comparison."""
-    metric = METRICS["seconds"]
-    measured = [(name, result["metrics"][metric.key]) for name, result in names_of_main(results)]
-    return [(name, metric.write(seconds)) for name, seconds in measured if seconds is not None]
 
 
 def _metrics(results: Json) -> list[Metric]:
