@@ -33,7 +33,15 @@ def file_name(text: str) -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically; its folder must exist."""
+    """Write a file atomically; its folder must exist. A full disk is a `FolderError` that names the file."""
+    try:
+        _write_bytes(path, content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FolderError(f"{path.name} could not be written to {path.parent}: {reason}") from error
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -156,6 +164,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `target`, and rename it to `target` on success.
 
     On an error or an interrupt, the temporary folder is deleted and an existing `target` is unchanged.
+    Sentences of errors name `target`, not the temporary folder.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=TEMPORARY))
@@ -166,9 +175,11 @@ def new_folder(target: Path) -> Iterator[Path]:
         if target.exists():
             target.replace(former)
         new.replace(target)
-    except BaseException:
+    except BaseException as error:
         if former.exists() and not target.exists():
             former.replace(target)
+        if isinstance(error, FolderError) and str(new) in str(error):
+            raise FolderError(str(error).replace(str(new), str(target))) from error
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -281,14 +281,17 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise FolderError(f"{path} is not a readable SQLite database ({error})") from None
+        raise FolderError(f"the database {path} cannot be read or written ({error})") from None
 
 
 def _only_one(path: Path) -> TextIO:
     """Acquire the lock next to a database; refuse if another process holds it."""
     if not path.parent.is_dir():
         raise FolderError(f"cannot make {path}: the folder {path.parent} does not exist")
-    lock = path.with_name(path.name + ".lock").open("w")
+    try:
+        lock = path.with_name(path.name + ".lock").open("w")
+    except OSError as error:
+        raise FolderError(f"cannot make {path}: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
