@@ -15,6 +15,7 @@ from rrise.votes.sequence import StoredVotes
 from rrise.votes.shards import Place, Shard, read_shard
 from rrise.votes.smoothing import Smoothing
 from rrise.votes.storage import Storage, storage_at
+from rrise.votes.stored_execution import read_execution
 
 Location = str | os.PathLike[str]
 
@@ -93,6 +94,7 @@ class _Collection:
         found = read_manifest(self.storage)
         if found is None:
             raise FolderError(f"expected votes in {self.storage}, but there is no {MANIFEST}")
+        read_execution(self.storage)  # a changed one is noticed
         self.manifest = manifest = found.manifest
         self.inputs = int(manifest["inputs"])
         self.n = int(manifest["n"]) if n is None else whole_number(n, "n")
