@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rrise.errors import FolderError
+from rrise.errors import FolderError, RriseError
 
 Json = dict[str, Any]
 
 TEMPORARY = ".rrise-tmp-"
+STEP_MANIFEST = "manifest.json"
+"""The file in which a step of a run keeps the checksums of its others."""
 
 
 def file_name(text: str) -> str:
@@ -124,7 +126,11 @@ def parse_signed_json(content: bytes, path: str) -> Json:
 
 def _checked(signed: Json, path: str) -> Json:
     value = {name: content for name, content in signed.items() if name != "sha256"}
-    if signed.get("sha256") != sha256_of_json(value):
+    try:
+        same = signed.get("sha256") == sha256_of_json(value)
+    except (ValueError, RecursionError):  # such as 1e999, which is read as infinity
+        same = False
+    if not same:
         raise FolderError(f"{path} was edited: its checksum does not match its content")
     return value
 
@@ -152,6 +158,34 @@ def check_files(folder: Path, files: Json, manifest: str) -> None:
             raise FolderError(f"{folder} is incomplete: {name} is missing")
         if sha256_of_file(path) != checksum:
             raise FolderError(f"{path} is damaged or edited: its checksum differs from the one in {manifest}")
+
+
+def check_listed(path: Path) -> None:
+    """Refuse a file that differs from its checksum in the manifest of its step, if there is one beside it."""
+    manifest = path.parent / STEP_MANIFEST
+    if manifest.is_file():
+        files = read_signed_json(manifest).get("files", {})
+        check_files(path.parent, {path.name: files[path.name]} if path.name in files else {}, STEP_MANIFEST)
+
+
+@contextmanager
+def as_written(path: object) -> Iterator[None]:
+    """Convert errors in using the content of a file, such as a missing field, into a `FolderError`.
+
+    >>> with as_written("votes.json"):
+    ...     {}["n"]
+    Traceback (most recent call last):
+    rrise.errors.FolderError: votes.json is damaged or edited: field 'n' is missing or invalid
+    """
+    try:
+        yield
+    except RriseError:
+        raise
+    except _MISUSED as error:
+        raise FolderError(f"{path} is damaged or edited: field {error} is missing or invalid") from None
+
+
+_MISUSED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)
 
 
 def sha256_of_json(value: Json) -> str:

@@ -207,9 +207,7 @@ def test_a_changed_choice_of_a_finished_store_is_noticed(store: VoteStore) -> No
     path = store.storage.folder / "execution.json"
     path.write_text(path.read_text().replace('"batch_size": ', '"batch_size": 1'))
     for read in (store.collect, lambda: read_votes(store.storage.folder)):
-        with pytest.raises(
-            FolderError, match=r"execution\.json was edited: .* delete this file if you"
-        ):
+        with pytest.raises(FolderError, match=r"execution\.json was edited: .* delete this file if you"):
             read()
     path.unlink()
     store.collect()

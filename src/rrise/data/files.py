@@ -54,6 +54,8 @@ def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) 
     if not path.exists():
         raise InputError(f"there is no file {path}")
     with named(path), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            archive.open(member).close()  # checks its name, which is stored twice
         found = [name.removesuffix(".npy") for name in archive.namelist()]
         if missing := [name for name in names if name not in found]:
             raise InputError(f"it has no array {', '.join(missing)}, only {', '.join(found) or 'nothing'}")

@@ -9,9 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rrise.errors import FolderError
-from rrise.files import TEMPORARY, Json, new_folder, read_signed_json, sha256_of_file, write_signed_json
+from rrise.files import (
+    STEP_MANIFEST,
+    TEMPORARY,
+    Json,
+    new_folder,
+    read_signed_json,
+    sha256_of_file,
+    write_signed_json,
+)
 
-MANIFEST = "manifest.json"
+MANIFEST = STEP_MANIFEST
 RECIPE = "recipe.toml"
 RECIPE_MARK = "# rrise "
 LOCK = ".lock"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from rrise.errors import FolderError, SettingError, did_you_mean
 from rrise.evaluation.query.conditions import parse_where
-from rrise.files import write_bytes, write_table
+from rrise.files import check_listed, write_bytes, write_table
 
 ENDINGS = (".csv", ".parquet")
 
@@ -21,6 +21,7 @@ class StoredCertificates:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise FolderError(f"expected certificates in {path}, but there are none: evaluate the run first")
+        check_listed(path)
         self._path = path
         try:
             self._metadata = pq.read_metadata(path)
@@ -39,7 +40,9 @@ class StoredCertificates:
                 near = did_you_mean(name, schema.names) or f"; there are {', '.join(schema.names)}"
                 raise SettingError(f"certificates have no column {name}{near}")
         try:
-            return pq.read_table(self._path, columns=columns, filters=condition)
+            return pq.read_table(
+                self._path, columns=columns, filters=condition, page_checksum_verification=True
+            )
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from None
 
