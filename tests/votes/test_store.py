@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import rrise
+from rrise.errors import FolderError
 from rrise.files import signed_json_bytes, write_signed_json
 from rrise.models import catalogue
 from rrise.votes.engine import Execution, VoteEngine
@@ -199,6 +200,18 @@ def test_how_passes_are_computed_is_found_once(store: VoteStore) -> None:
         assert store.execution(batch_size=321).batch_size == 321
     other = VoteStore(store.storage.folder, store.base, IMAGES, PLAN)
     assert other.execution().batch_size == 123
+
+
+def test_a_changed_choice_of_a_finished_store_is_noticed(store: VoteStore) -> None:
+    store.collect()
+    path = store.storage.folder / "execution.json"
+    path.write_text(path.read_text().replace('"batch_size": ', '"batch_size": 1'))
+    for read in (store.collect, lambda: read_votes(store.storage.folder)):
+        with pytest.raises(FolderError, match=r"execution\.json was edited: .* delete this file if you"):
+            read()
+    path.unlink()
+    store.collect()
+    read_votes(store.storage.folder)
 
 
 def test_other_versions_are_pointed_out_where_votes_are_added(

@@ -188,7 +188,12 @@ class Run:
 
     def step(self, name: str, inputs: Json, make: Callable[[Path], Json]) -> Json:
         """Run a step unless it is up to date, print which, and return its result."""
-        result, ran = run_step(self.folder / name, {"rrise": __version__, **inputs}, make)
+        result, ran = run_step(
+            self.folder / name,
+            {"rrise": __version__, **inputs},
+            make,
+            lambda reason: self.console.print(f"{name}: once again, because {reason}", markup=False),
+        )
         self.console.print(f"[dim]{name}: {'written' if ran else 'up to date'}")
         return result
 

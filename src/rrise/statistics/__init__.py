@@ -30,7 +30,7 @@ from rrise.statistics.conformal import (
 )
 from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.radius import certified_radius, check_sigma
-from rrise.statistics.rounding import float32_below, format_down, format_up, round_down
+from rrise.statistics.rounding import exactly, float32_below, format_down, format_up, round_down
 from rrise.statistics.rules import FLOORED, PAPER, RULES, Rule, as_rule
 from rrise.statistics.scores import (
     SCORES,
@@ -76,6 +76,7 @@ __all__ = [
     "conformal_rank",
     "conformal_share",
     "exact_level",
+    "exactly",
     "fewest_trials",
     "fit_calibration",
     "float32_below",

@@ -10,7 +10,7 @@ import torch
 
 from rrise._version import __version__
 from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, parse_signed_json, signed_json_bytes
+from rrise.files import Json, as_written, parse_signed_json, signed_json_bytes
 from rrise.votes.storage import Storage
 
 FORMAT = 2
@@ -50,13 +50,14 @@ def read_manifest(storage: Storage) -> FoundManifest | None:
     if content is None:
         return None
     found = parse_signed_json(content, f"{storage}/{MANIFEST}")
-    manifest = found.get("manifest", found)
-    if manifest.get("format") != FORMAT:
-        raise FolderError(
-            f"expected votes of format {FORMAT} in {storage}, got format {manifest.get('format')!r}: "
-            f"another version of rrise wrote them"
-        )
-    return FoundManifest(manifest, found["versions"])
+    with as_written(f"{storage}/{MANIFEST}"):
+        manifest = found.get("manifest", found)
+        if manifest.get("format") != FORMAT:
+            raise FolderError(
+                f"expected votes of format {FORMAT} in {storage}, got format {manifest.get('format')!r}: "
+                f"another version of rrise wrote them"
+            )
+        return FoundManifest(manifest, dict(found["versions"]))
 
 
 def differences(found: Json, wanted: Json) -> Json:

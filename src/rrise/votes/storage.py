@@ -69,7 +69,7 @@ class LocalStorage:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_bytes(self.folder / name, content)
-        except OSError as error:
+        except OSError as error:  # of the folder; `write_bytes` names the file itself
             raise FolderError(f"{name} could not be written to {self.folder}: {error.strerror}") from error
 
     def names(self) -> set[str]:

@@ -4,7 +4,6 @@ Reading has two parts. `fetch` is called in order by one thread: it returns the 
 `values` turns that into numbers, in any thread.
 """
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.data.files import IMAGES, read_image
+from rrise.data.images import IMAGES, read_image
 from rrise.data.inputs import InputRange
 from rrise.data.sources import Pixels
 from rrise.deployment.bulk.places import read_files
@@ -73,7 +72,7 @@ class Images:
 
 def decoded(images: Sequence[bytes], wanted: Wanted) -> NDArray[np.float32]:
     """Return encoded images as `[images, *shape]` in [0, 1]."""
-    return np.concatenate([read_image(io.BytesIO(one), wanted.shape, wanted.input_range) for one in images])
+    return np.concatenate([read_image(one, wanted.shape, wanted.input_range) for one in images])
 
 
 def pixels_or_numbers(array: NDArray[Any], wanted: Wanted) -> NDArray[Any]:

@@ -256,10 +256,14 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", responses=problems(503), summary="Does it answer, and as promised?")
     async def readyz() -> Json:
-        """Return `ready`, or `degraded` after an alarm of the monitor; 503 while starting or stopping."""
+        """Return `ready`; `degraded` and the reason if the monitor has raised an alarm or cannot write.
+
+        503 while starting or stopping.
+        """
         if not service.ready:
             raise RefusedError(503, "the service is starting or stopping", 1)
-        return {"status": "degraded" if service.alarm.raised else "ready"}
+        trouble = service.alarm.trouble
+        return {"status": "ready"} if trouble is None else {"status": "degraded", "reason": trouble}
 
     @app.get("/metrics", response_class=Response, responses=problems(401), summary="Numbers for Prometheus.")
     async def metrics() -> Response:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from rrise.data.files import IMAGES, find_files, read_inputs
+from rrise.data.files import find_files, read_inputs
+from rrise.data.images import IMAGES
 from rrise.data.inputs import InputRange
 
 MOST = 48

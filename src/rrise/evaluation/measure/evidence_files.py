@@ -19,7 +19,15 @@ from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import SurrogateEvidence
 from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
 from rrise.evaluation.measure.pass_time import PassTime
-from rrise.files import Json, check_files, read_signed_json, sha256_of_file, write_bytes, write_signed_json
+from rrise.files import (
+    Json,
+    as_written,
+    check_files,
+    read_signed_json,
+    sha256_of_file,
+    write_bytes,
+    write_signed_json,
+)
 from rrise.votes.array import Votes
 from rrise.votes.smoothing import Smoothing
 
@@ -71,11 +79,16 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
 def read_evidence(folder: Path) -> Evidence:
     """Read what `write_evidence` wrote; a changed or missing file is a `FolderError` that names it."""
     found = read_signed_json(folder / EVIDENCE)
-    if found["format"] != _FORMAT:
+    if found.get("format") != _FORMAT:
         raise FolderError(
-            f"the evidence in {folder} has format {found['format']!r}, and this version reads {_FORMAT}"
+            f"the evidence in {folder} has format {found.get('format')!r}, and this version reads {_FORMAT}"
         )
-    check_files(folder, found["files"], EVIDENCE)
+    with as_written(folder / EVIDENCE):
+        check_files(folder, found["files"], EVIDENCE)
+        return _evidence(folder, found)
+
+
+def _evidence(folder: Path, found: Json) -> Evidence:
     reported, calibration = (pq.read_table(folder / name) for name in (REPORTED, CALIBRATION))
     smoothing = Smoothing.from_json(found["smoothing"])
     return Evidence(

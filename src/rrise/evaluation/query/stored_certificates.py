@@ -11,9 +11,12 @@ import pyarrow.dataset
 
 from rrise.errors import FolderError, SettingError, did_you_mean
 from rrise.evaluation.query.conditions import parse_where
-from rrise.files import write_bytes, write_table
+from rrise.files import check_listed, write_bytes, write_table
 
 ENDINGS = (".csv", ".parquet")
+_CHECKED = pyarrow.dataset.ParquetFileFormat(
+    default_fragment_scan_options=pyarrow.dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 
 
 class StoredCertificates:
@@ -29,9 +32,10 @@ class StoredCertificates:
                 raise FolderError(
                     f"expected certificates in {one}, but there are none: evaluate the run first"
                 )
+            check_listed(one)
         self._where = paths[0] if len(paths) == 1 else paths[0].parent
         try:
-            self._rows = pa.dataset.dataset(list(paths), format="parquet")
+            self._rows = pa.dataset.dataset(list(paths), format=_CHECKED)
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from None
 
