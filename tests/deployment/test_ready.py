@@ -50,7 +50,6 @@ def test_its_samples_did_not_calibrate_it_and_get_the_published_answers(name: st
 
 @pytest.mark.parametrize("name", READY)
 def test_its_base_classifier_is_the_one_that_voted(name: str) -> None:
-    pytest.importorskip("timm")
     rrise.load_certifier(find_certifier(name)).check_base(load_model(find_certifier(name).parent / "base"))
 
 
