@@ -8,14 +8,16 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from rrise.certifiers.advice import advice_on
 from rrise.certifiers.guarantee import surrogate_guarantee
+from rrise.certifiers.held_out import HeldOut
 from rrise.certifiers.probe import Probe
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import query_evidence
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.defaults import FAILURE, SCORE
-from rrise.errors import InputError, MismatchError, RriseError, SettingError
+from rrise.errors import InputError, LittleIssuedWarning, MismatchError, RriseError, SettingError
 from rrise.models.checks import check_is_function, check_module
 from rrise.models.evaluating import evaluating
 from rrise.models.export import NotAProgramError, write_program
@@ -155,7 +157,7 @@ def calibrate(
         groups=class_groups(per, names),
         threat=threat,
     )
-    return SurrogateCertifier(
+    certifier = SurrogateCertifier(
         network=network,
         program=program,
         probe=probe,
@@ -166,7 +168,11 @@ def calibrate(
         guarantee=surrogate_guarantee(calibration, evidence, smoothing, trained_on),
         class_names=names,
         query=None if threat else query_evidence(ordered, votes, query_votes, label),
+        held_out=HeldOut.kept(inputs, counts),
     )
+    if (advice := advice_on(certifier)) is not None:
+        warnings.warn(advice, LittleIssuedWarning, stacklevel=2)
+    return certifier
 
 
 def _threat(

@@ -1,5 +1,6 @@
 """The pipeline: from a recipe to a certifier and its evaluation, one method per step."""
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Any, cast
 from rich.console import Console
 from torch import nn
 
+from rrise.certifiers.advice import advice_on
 from rrise.certifiers.calibrating import calibrate
 from rrise.certifiers.folder import load_certifier
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.augmentation import Augmentation
-from rrise.errors import SettingError, did_you_mean
+from rrise.errors import LittleIssuedWarning, SettingError, did_you_mean
 from rrise.evaluation.measure.results import Evaluation
 from rrise.files import Json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
@@ -46,14 +48,14 @@ UNTIL = ("base", "votes", "surrogate")
 
 
 def run_recipe(
-    folder: Path,
+    folder: str | Path,
     recipe: Recipe,
     console: Console,
     *,
     until: str | None = None,
     fresh: bool = False,
     device: str | None = None,
-    data_root: Path | None = None,
+    data_root: str | Path | None = None,
     tensorboard: bool = False,
 ) -> Evaluation | None:
     """Run or resume a recipe in a folder, and return what the report shows.
@@ -70,13 +72,14 @@ def run_recipe(
         check_tensorboard()
     if until in (None, "votes") and started_by_torchrun():
         raise SettingError("torchrun works only with rrise train-base and rrise train-surrogate")
+    folder = Path(folder)
     team, chosen = join_team(choose_device(device))
     pipeline = Pipeline(
         folder,
         recipe,
         console if team.leads else Console(quiet=True),
         device=chosen,
-        data_root=data_root,
+        data_root=None if data_root is None else Path(data_root),
         tensorboard=tensorboard,
         team=team,
     )
@@ -277,16 +280,20 @@ class Pipeline(Run):
                 class_names=self.data.class_names,
                 allow_seen=True,  # the splits are disjoint, and check_held_out has checked equal inputs
             )
-            certifier.save(folder)
+            certifier.save(folder, inputs=False)  # the run has them
             return {"guarantee": certifier.guarantee.id, "offset": certifier.calibration.offset}
 
         inputs = {"surrogate": fingerprint(surrogate.network), "votes": identity_of(votes)}
         inputs |= {"class_names": list(self.data.class_names), **self.made_from("calibration")}
         if threat is not None:
             inputs["threat"] = dict(vars(threat))
-        self.step("certifier", {**inputs, **self.settings("calibration")}, make)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LittleIssuedWarning)  # shown below, after a resumption too
+            self.step("certifier", {**inputs, **self.settings("calibration")}, make)
         certifier = load_certifier(self.folder / "certifier")
         certifier.check_base(base)
+        if (advice := advice_on(certifier)) is not None:
+            self.console.print(f"warning: {advice}", style="yellow", markup=False, soft_wrap=True)
         return certifier
 
     def evaluation(

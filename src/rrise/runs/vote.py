@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from rrise.data.inputs import InputRange, check_input_range
-from rrise.data.sources import load_images
+from rrise.data.sources import has_parts, load_images
 from rrise.errors import SettingError
 from rrise.models.folder import load_base
 from rrise.progress import vote_bar, vote_log
@@ -50,6 +50,11 @@ def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
     plan = _plan(recipe)
     base = load_base(recipe.base, recipe.weights, recipe.options)
     root = None if recipe.data_root is None else Path(recipe.data_root)
+    if has_parts(recipe.data) and recipe.split not in ("train", "test"):
+        raise SettingError(
+            f"{recipe.data} has a train and a test part: say which one gets votes, with --split train or "
+            f"--split test (split in a recipe); got {recipe.split!r}"
+        )
     inputs = ShardedInputs(load_images(recipe.data, recipe.split, root), plan.input_range)
     if cluster is not None:
         if recipe.device is not None:
