@@ -29,7 +29,8 @@ def serve(
         str | None, typer.Option(help="Its weights, if BASE is an architecture.", show_default=False)
     ] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="A folder of sample images for the page.", show_default=False)
+        Path | None,
+        typer.Option(help="A folder of samples for the page: images or arrays.", show_default=False),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token that requests need.", show_default=False)
