@@ -5,7 +5,8 @@ the pictures that it draws. On a page,
 
 - a `python` block runs, in the names that the blocks before it made;
 - a `python` block that begins with `# NAME.py` is written to that file instead;
-- a `text` block right after a block is its output, and is compared; `...` stands for anything;
+- a `text` block right after a block is its output, and is compared; `...` stands for anything, and a number
+  for any number within a tenth of it: another processor rounds differently;
 - a `sh` block runs in bash; what it leaves in the background ends with the page.
 
 The port 8000 is replaced by a free one.
@@ -30,6 +31,8 @@ from typing import Any
 
 _FENCE = re.compile(r"^```(?P<language>\w+)\n(?P<body>(?:.*\n)*?)```$(?P<after>\n*)", re.MULTILINE)
 _FILE = re.compile(r"# (?P<name>[\w-]+\.py)\n")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+TOLERANCE = 0.1
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -114,10 +117,21 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def agrees(expected: str, printed: str) -> bool:
+    """Tell whether a snippet printed what its page shows, up to a tenth of each number."""
+    texts = (expected, printed)
+    shown, found = ([float(one.replace(",", "")) for one in _NUMBER.findall(text)] for text in texts)
+    if len(shown) == len(found) and "..." not in expected:
+        if any(abs(one - other) > TOLERANCE * abs(one) for one, other in zip(shown, found, strict=True)):
+            return False
+        expected, printed = (_NUMBER.sub("0", text) for text in texts)
+    return doctest.OutputChecker().check_output(expected, printed, _FLAGS)
+
+
 def check_output(snippet: Snippet, printed: str, page: Path) -> None:
     """Raise an error if a block printed something else than its page shows."""
     expected = snippet.output
-    if expected is not None and not doctest.OutputChecker().check_output(expected, printed, _FLAGS):
+    if expected is not None and not agrees(expected, printed):
         raise AssertionError(
             f"{page}, line {snippet.line}: the page shows\n{expected}\nbut the snippet printed\n{printed}"
         )
