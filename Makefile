@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-oldest test-newest results-check format docs bench picture dist test-dist clean
+.PHONY: help demo test test-all test-oldest test-newest results-check format docs docs-pictures bench picture dist \
+	test-dist clean
 
 help:
 	@echo "make demo      set up .venv and run the whole pipeline on a small real dataset (minutes)"
@@ -15,7 +16,8 @@ help:
 	@echo "make test-oldest  run the tests with the oldest supported versions; test-newest: with the newest"
 	@echo "make dist      build wheel and sdist in dist/; make test-dist: install the wheel and use it"
 	@echo "make format    let ruff format and fix the code"
-	@echo "make docs      fill the tables of settings, methods and metrics in the documents"
+	@echo "make docs      fill the tables in the documents, then build the site into build/site"
+	@echo "make docs-pictures  run the tutorials and draw the pictures of the documents again"
 	@echo "make bench     measure, and rewrite the committed tables in benchmarks/results"
 	@echo "make picture   copy the picture of the last demo run into the README"
 	@echo "make clean     remove .venv, caches and runs"
@@ -71,7 +73,14 @@ format: $(VENV)/.installed-dev
 	@$(BIN)/ruff format .
 
 docs: $(VENV)/.installed
+	@$(PIP) -e '.[docs]'
 	@$(BIN)/python docs/settings_tables.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-pictures: $(VENV)/.installed-dev
+	@$(BIN)/python docs/pictures.py
+	@for page in images tables signals production; do \
+		$(BIN)/python docs/snippets.py docs/tutorials/$$page.md --pictures docs/images/tutorials || exit 1; done
 
 bench: $(VENV)/.installed-dev
 	@$(PIP) -e '.[benchmark]'
