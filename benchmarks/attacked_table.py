@@ -44,10 +44,10 @@ def _section(found: Row) -> str:
     where = machine.get("gpu") or f"{machine['cores']} cores of {machine['cpu']}"
     lines = [
         "",
-        f"## {found['dataset']}",
+        f"## {found['dataset']}, query noise {found['query_noise']:g}",
         f"{found['date']} on {where}. {found['calibration_inputs']:,} inputs calibrate, "
-        f"{found['judged_inputs']:,} others are judged. Query noise {found['query_noise']:g}, sigma "
-        f"{found['sigma']:g}. {found.get('notes', '')}".rstrip(),
+        f"{found['judged_inputs']:,} others are judged, at sigma {found['sigma']:g}. "
+        f"{found.get('notes', '')}".rstrip(),
         COSTS,
         "| promised failure | attack radius | Monte Carlo | no attack radius: nothing promised under attack "
         "| with attack radius | share of Monte Carlo | calibrated at |",

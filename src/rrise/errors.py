@@ -41,6 +41,10 @@ class WorkerError(RriseError):
     """A worker in another process or on another machine that failed permanently."""
 
 
+class LittleIssuedWarning(UserWarning):
+    """A calibrated certifier abstains on nearly all of its calibration inputs."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence ending that suggests the nearest known name, or nothing.
 

@@ -5,6 +5,7 @@
     program.json           the surrogate's graph (absent if it could not be written as one)
     probe.safetensors      two typical inputs and the surrogate's logits for them, checked on loading
     calibration.parquet    per calibration input: the data that the offset was computed from
+    held-out.safetensors   the calibration inputs and their votes, for an export; may be deleted
     README.md              the model card
 
 Checksums detect damage and careless edits. They are not a signature: anyone can recompute them.
@@ -21,6 +22,7 @@ from torch import nn
 from rrise._version import __version__
 from rrise.certifiers.card import model_card
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.certifiers.held_out import HELD_OUT
 from rrise.certifiers.probe import Probe
 from rrise.certifiers.stored_calibration import (
     calibration_from_json,
@@ -33,9 +35,10 @@ from rrise.certifiers.stored_calibration import (
     stored_guarantee,
 )
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.errors import FolderError, MismatchError, RriseError
+from rrise.errors import FolderError, MismatchError
 from rrise.files import (
     Json,
+    as_written,
     check_files,
     checksums,
     new_folder,
@@ -74,6 +77,8 @@ def save_certifier(certifier: SurrogateCertifier, folder: Path) -> None:
             save_query(certifier.query, new / QUERY)
         write_text(new / CARD, model_card(certifier))
         write_signed_json(new / MANIFEST, _manifest(certifier, new))
+        if certifier.held_out is not None:
+            certifier.held_out.save(new)
 
 
 def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> SurrogateCertifier:
@@ -100,7 +105,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
     """
     path = Path(folder)
     manifest = _checked_manifest(path)
-    try:
+    with as_written(path / MANIFEST):
         calibration = calibration_from_json(manifest["calibration"])
         smoothing = Smoothing.from_json(manifest["smoothing"])
         evidence = load_evidence(path / EVIDENCE)
@@ -120,12 +125,6 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
             query=load_query(path / QUERY, calibration, evidence) if QUERY in manifest["files"] else None,
         )
         _check_probe(certifier, path)
-    except RriseError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise FolderError(
-            f"{path / MANIFEST} is damaged or edited: field {error} is missing or invalid"
-        ) from None
     return certifier
 
 
@@ -220,7 +219,7 @@ def _replaceable(folder: Path) -> bool:
     except FolderError:
         return False
     ours = manifest.get("kind", KIND) == KIND
-    return ours and names <= {MANIFEST, "manifest.json", *manifest.get("files", ())}
+    return ours and names <= {MANIFEST, HELD_OUT, "manifest.json", *manifest.get("files", ())}
 
 
 def _save_network(certifier: SurrogateCertifier, folder: Path) -> None:
