@@ -103,6 +103,17 @@ def test_reference_pages_name_objects_that_exist() -> None:
 
 
 @needs_mkdocs
+def test_examples_of_docstrings_are_code() -> None:
+    as_code = script(ROOT / "docs" / "docstrings.py").as_code
+    assert as_code("Load.\n\nExample:\n    a = load()\n    b(a)\n") == (
+        "Load.\n\nExamples:\n    ```python\n    a = load()\n    b(a)\n    ```"
+    )
+    doctest = "Load.\n\nExample:\n    >>> load()\n    3"
+    assert as_code(doctest) == doctest.replace("Example", "Examples")
+    assert as_code("For Example: none.") == "For Example: none."
+
+
+@needs_mkdocs
 def test_links_out_of_the_documents_become_pages_or_text(
     hooks: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

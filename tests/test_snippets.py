@@ -18,6 +18,7 @@ import typer.main
 from typer.testing import CliRunner
 
 import rrise
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.app import app
 from tests.closed_forms import HalfSpace
 from tests.test_docs import DOCUMENTS, ROOT, script
@@ -169,9 +170,22 @@ def test_the_snippet_for_a_cluster_runs(
     assert names["votes"].sum() == 200
 
 
+def test_the_snippet_for_a_bucket_runs(
+    certifier: SurrogateCertifier, uniform: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a folder as the bucket."""
+    monkeypatch.chdir(tmp_path)
+    certifier.save("certifier")
+    np.save("inputs.npy", uniform[500:])
+    (block,) = plain(ROOT / "docs" / "at-scale.md")
+    names: dict[str, Any] = {"rrise": rrise}
+    exec(block.code.replace("s3://bucket/images", "inputs.npy").replace("s3://bucket", str(tmp_path)), names)
+    assert names["done"].issued + names["done"].abstained == 100
+
+
 def test_no_snippet_is_forgotten() -> None:
     with_python = [page.stem for page in PAGES if plain(page)]
-    assert sorted(with_python) == sorted([*PREPARED, "recipes", "ray"])
+    assert sorted(with_python) == sorted([*PREPARED, "at-scale", "recipes", "ray"])
 
 
 def commands_in(page: Path) -> list[list[str]]:
