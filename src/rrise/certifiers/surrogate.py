@@ -17,7 +17,7 @@ from rrise.certifiers.probe import Probe
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.with_votes import QueryEvidence, SurrogateWithVotes
 from rrise.data.inputs import as_inputs
-from rrise.errors import MismatchError, SettingError
+from rrise.errors import MismatchError, SettingError, as_path
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
 from rrise.models.inspection import device_of, precision_name
 from rrise.models.program import Program
@@ -232,7 +232,8 @@ class SurrogateCertifier:
         """Write the certifier to a self-contained folder; see `load_certifier`."""
         from rrise.certifiers.folder import save_certifier
 
-        save_certifier(self if self.runtime == "torch" else self.to("cpu"), Path(folder))
+        target = as_path(folder, "a folder to write")
+        save_certifier(self if self.runtime == "torch" else self.to("cpu"), target)
 
 
 def on_device(guarantee: Guarantee, network: nn.Module) -> Guarantee:

@@ -10,7 +10,7 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
-from rrise.errors import SettingError
+from rrise.errors import SettingError, as_path
 from rrise.statistics import exactly
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def load_deployed(
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")
     """
-    path = Path(folder)
+    path = as_path(folder, "a certifier folder")
     if not is_exported(path):
         loaded = load_certifier(path)
         return loaded if attack_radius is None else loaded.against(attack_radius)
