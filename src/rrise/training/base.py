@@ -182,7 +182,15 @@ def base_task(
         return {"noisy_validation_error": wrong.double().mean().item()}
 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    return Task(trainee, trained, len(training.inputs), examples, measure, "noisy_validation_error")
+    return Task(
+        trainee,
+        trained,
+        len(training.inputs),
+        examples,
+        measure,
+        "noisy_validation_error",
+        shape=training.inputs.shape,
+    )
 
 
 def _normal(clean: torch.Tensor, copies: int, generator: torch.Generator) -> torch.Tensor:
