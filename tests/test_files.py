@@ -1,7 +1,9 @@
+import re
 from pathlib import Path
 
 import pytest
 
+from rrise.errors import FolderError
 from rrise.files import (
     new_folder,
     read_json,
@@ -19,7 +21,7 @@ def test_a_failed_write_leaves_the_former_file_and_no_other(
     path = tmp_path / "file.json"
     write_json(path, {"a": 1})
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(FolderError, match=rf"file\.json could not be written to {tmp_path}: No space left"):
         write_bytes(path, b"new")
     assert read_json(path) == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["file.json"]
@@ -57,6 +59,16 @@ def test_a_new_folder_replaces_the_former_in_one_step(tmp_path: Path) -> None:
             assert not (tmp_path / "folder" / "file").exists() or content == "second"
     assert (tmp_path / "folder" / "file").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_sentences_name_the_folder_that_is_written_not_the_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    sentence = f"x.json could not be written to {tmp_path / 'folder'}: No space left on device"
+    with pytest.raises(FolderError, match=f"^{re.escape(sentence)}$"), new_folder(tmp_path / "folder") as new:
+        write_json(new / "x.json", {})
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupt_between_the_renames_restores_the_former_folder(

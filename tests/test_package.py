@@ -30,7 +30,7 @@ ROOMS = [
 """In the order in which rooms may depend on each other: a room imports from itself and from earlier ones."""
 SUB_ROOMS = {
     "evaluation": ["measure", "tables", "figures", "report"],
-    "deployment": ["priority", "export", "loading", "monitor", "service"],
+    "deployment": ["priority", "export", "loading", "bulk", "monitor", "service"],
 }
 """The same inside a room; single files at its root have their place too."""
 BESIDE = {("evaluation", "query"): {"measure", "query"}}

@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rrise.errors import FolderError
+from rrise.errors import FolderError, RriseError
 
 Json = dict[str, Any]
 
 TEMPORARY = ".rrise-tmp-"
+STEP_MANIFEST = "manifest.json"
+"""The file in which a step of a run keeps the checksums of its others."""
 
 
 def file_name(text: str) -> str:
@@ -33,7 +35,15 @@ def file_name(text: str) -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically; its folder must exist."""
+    """Write a file atomically; its folder must exist. A full disk is a `FolderError` that names the file."""
+    try:
+        _write_bytes(path, content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FolderError(f"{path.name} could not be written to {path.parent}: {reason}") from error
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -116,7 +126,11 @@ def parse_signed_json(content: bytes, path: str) -> Json:
 
 def _checked(signed: Json, path: str) -> Json:
     value = {name: content for name, content in signed.items() if name != "sha256"}
-    if signed.get("sha256") != sha256_of_json(value):
+    try:
+        same = signed.get("sha256") == sha256_of_json(value)
+    except (ValueError, RecursionError):  # such as 1e999, which is read as infinity
+        same = False
+    if not same:
         raise FolderError(f"{path} was edited: its checksum does not match its content")
     return value
 
@@ -146,6 +160,34 @@ def check_files(folder: Path, files: Json, manifest: str) -> None:
             raise FolderError(f"{path} is damaged or edited: its checksum differs from the one in {manifest}")
 
 
+def check_listed(path: Path) -> None:
+    """Refuse a file that differs from its checksum in the manifest of its step, if there is one beside it."""
+    manifest = path.parent / STEP_MANIFEST
+    if manifest.is_file():
+        files = read_signed_json(manifest).get("files", {})
+        check_files(path.parent, {path.name: files[path.name]} if path.name in files else {}, STEP_MANIFEST)
+
+
+@contextmanager
+def as_written(path: object) -> Iterator[None]:
+    """Convert errors in using the content of a file, such as a missing field, into a `FolderError`.
+
+    >>> with as_written("votes.json"):
+    ...     {}["n"]
+    Traceback (most recent call last):
+    rrise.errors.FolderError: votes.json is damaged or edited: field 'n' is missing or invalid
+    """
+    try:
+        yield
+    except RriseError:
+        raise
+    except _MISUSED as error:
+        raise FolderError(f"{path} is damaged or edited: field {error} is missing or invalid") from None
+
+
+_MISUSED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)
+
+
 def sha256_of_json(value: Json) -> str:
     """Return the SHA-256 of a JSON object, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
@@ -156,6 +198,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `target`, and rename it to `target` on success.
 
     On an error or an interrupt, the temporary folder is deleted and an existing `target` is unchanged.
+    Sentences of errors name `target`, not the temporary folder.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=TEMPORARY))
@@ -166,9 +209,11 @@ def new_folder(target: Path) -> Iterator[Path]:
         if target.exists():
             target.replace(former)
         new.replace(target)
-    except BaseException:
+    except BaseException as error:
         if former.exists() and not target.exists():
             former.replace(target)
+        if isinstance(error, FolderError) and str(new) in str(error):
+            raise FolderError(str(error).replace(str(new), str(target))) from error
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

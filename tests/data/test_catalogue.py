@@ -125,7 +125,7 @@ def test_a_npz_file_that_is_no_dataset_is_named_in_a_sentence(tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"there is no file .*mine\.npz"):
         load_dataset(f"npz:{file}")
     np.savez(file, x_train=PIXELS, x_test=PIXELS)
-    with pytest.raises(ValueError, match=r"mine\.npz has no array y_train, y_test, only x_train, x_test"):
+    with pytest.raises(ValueError, match=r"mine\.npz: it has no array y_train, y_test, only x_train, x_test"):
         load_dataset(f"npz:{file}")
     np.savez(file, x_train=PIXELS, y_train=LABELS[:2], x_test=PIXELS, y_test=LABELS)
     with pytest.raises(ValueError, match=r"mine\.npz: expected a label for each input"):
@@ -134,7 +134,7 @@ def test_a_npz_file_that_is_no_dataset_is_named_in_a_sentence(tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"mine\.npz cannot be read"):
         load_dataset(f"npz:{file}")
     np.savez(file, x_train=np.array([{}]), y_train=LABELS, x_test=PIXELS, y_test=LABELS)  # a pickle inside
-    with pytest.raises(ValueError, match=r"mine\.npz cannot be read"):
+    with pytest.raises(ValueError, match=r"mine\.npz: its array x_train: .* got the type object"):
         load_dataset(f"npz:{file}")
 
 
@@ -172,7 +172,7 @@ def test_folders_that_are_no_dataset_are_refused(class_folders: Path) -> None:
     with pytest.raises(ValueError, match=r"9\.png of mode RGBA"):
         load_dataset(source)
     (class_folders / "train" / "ant" / "9.png").write_bytes(b"rubbish")
-    with pytest.raises(ValueError, match=r"9\.png cannot be read"):
+    with pytest.raises(ValueError, match=r"9\.png: the image cannot be read: expected a PNG or JPEG file"):
         load_dataset(source)
     (class_folders / "test").rename(class_folders / "other")
     with pytest.raises(ValueError, match="expected image folders train/CLASS and test/CLASS"):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rrise.data.files import find_files, read_inputs, read_pixels
+from rrise.data.files import find_files, read_inputs
+from rrise.data.images import read_pixels
 
 GREY, COLOUR, RANGE = (1, 4, 6), (3, 4, 6), (0.0, 1.0)
 
@@ -95,15 +96,15 @@ def test_broken_files_are_named_in_a_sentence(tmp_path: Path, pixels: np.ndarray
     bomb[29:33] = struct.pack(">I", zlib.crc32(bytes(bomb[12:29])))
     (tmp_path / "bomb.png").write_bytes(bomb)
     for name, sentence in [
-        ("cut.png", "cut.png cannot be read"),
-        ("noise.jpg", "noise.jpg cannot be read"),
+        ("cut.png", "cut.png: the image cannot be read: the PNG file is cut off"),
+        ("noise.jpg", "noise.jpg: the image cannot be read: expected a PNG or JPEG file"),
         ("noise.npy", "expected a .npy file with an array of numbers"),
         ("objects.npy", "expected a .npy file with an array of numbers"),
         ("none.npy", "expected at least one input, got an empty array"),
-        ("empty.npy", "empty.npy cannot be read"),
-        ("empty.png", "empty.png cannot be read"),
-        ("several.npy", "expected one array, got an archive of several"),
-        ("bomb.png", "bomb.png cannot be read"),
+        ("empty.npy", "empty.npy: expected a .npy file with an array of numbers"),
+        ("empty.png", "empty.png: the image cannot be read: expected a PNG or JPEG file"),
+        ("several.npy", "expected a .npy file with an array of numbers"),
+        ("bomb.png", "bomb.png: the image cannot be read: .*decompression bomb"),
         ("text.txt", r"expected a file of kind .png, .jpg, .jpeg, .npy"),
     ]:
         with pytest.raises(ValueError, match=sentence):

@@ -74,3 +74,11 @@ def test_never_shares_memory_with_what_it_was_given() -> None:
     frozen = np.zeros((2, 3), np.float32)
     frozen.flags.writeable = False
     as_inputs(frozen)
+
+
+def test_a_value_just_outside_is_not_rounded_into_the_range() -> None:
+    outside = np.full((1, 4), np.nextafter(np.float32(1), np.float32(2)))
+    with pytest.raises(ValueError, match=r"in \[0, 1\], got values from 1\.0000001 to 1\.0000001$"):
+        as_inputs(outside)
+    with pytest.raises(ValueError, match=r"in \[0, 0\.1234567\], got values from 1\.0000001"):
+        as_inputs(outside, input_range=(0, 0.1234567))

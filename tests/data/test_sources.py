@@ -78,7 +78,7 @@ def test_a_folder_of_images_in_the_order_of_their_names(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"images of one kind, .*5\.png of mode L"):
         load_images(str(tmp_path), "test")
     (tmp_path / "0.png").write_bytes(b"rubbish")
-    with pytest.raises(ValueError, match=r"0\.png cannot be read"):
+    with pytest.raises(ValueError, match=r"0\.png: the image cannot be read"):
         load_images(str(tmp_path), "test")
 
 
@@ -90,9 +90,9 @@ def test_what_is_no_data_is_refused_in_a_sentence(tmp_path: Path) -> None:
     for source, sentence in (
         ("mnist", "expected data as digits"),
         (tmp_path / "empty", "holds no"),
-        (tmp_path / "bad.npy", "cannot be read"),
-        (tmp_path / "none.npy", "cannot be read"),
-        (tmp_path / "archive.npy", "got an archive of several"),
+        (tmp_path / "bad.npy", "bad.npy: expected a .npy file"),
+        (tmp_path / "none.npy", "none.npy cannot be read: No such file"),
+        (tmp_path / "archive.npy", "archive.npy: expected a .npy file"),
     ):
         with pytest.raises(ValueError, match=sentence):
             load_images(str(source), "test")

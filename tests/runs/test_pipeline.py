@@ -55,7 +55,7 @@ def numbers(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / RESULTS).read_text())
     for result in found["results"]:
         del result["metrics"]["seconds"]
-    return {name: value for name, value in found.items() if name not in ("run", "evaluated")}
+    return {name: value for name, value in found.items() if name not in ("run", "evaluated", "pass_times")}
 
 
 @pytest.fixture
@@ -203,9 +203,11 @@ def test_a_certifier_that_issues_little_is_told_of_every_time(
 
 
 def test_a_damaged_step_is_done_again(copied: Path) -> None:
-    before = rrise.load_certifier(copied / "certifier").calibration
+    before, console = rrise.load_certifier(copied / "certifier").calibration, listening()
     (copied / "certifier" / "surrogate.safetensors").write_bytes(b"damaged")
-    run_quick(copied)
+    run_quick(copied, console)
+    assert "certifier: once again, because surrogate.safetensors is damaged or edited" in said(console)
+    assert said(console).count("once again") == 1
     assert rrise.load_certifier(copied / "certifier").calibration == before
 
 
@@ -385,3 +387,27 @@ def test_a_failing_step_leaves_the_former_one(tmp_path: Path) -> None:
         run_step(step, {"a": 2}, bad)
     assert (step / "file").read_text() == "good"
     assert [path.name for path in tmp_path.iterdir()] == ["step"]
+
+
+def test_a_step_that_is_done_again_says_why(tmp_path: Path) -> None:
+    step, reasons = tmp_path / "step", []
+
+    def make(folder: Path) -> dict:
+        (folder / "file").write_text("good")
+        return {}
+
+    def reason(inputs: dict) -> str | None:
+        reasons.clear()
+        run_step(step, inputs, make, reasons.append)
+        return reasons[0] if reasons else None
+
+    assert reason({"a": 1, "b": 1}) is None
+    assert reason({"a": 1, "b": 1}) is None
+    assert reason({"a": 2, "b": 1, "c": 0}) == "it was made from other inputs (a, c)"
+    (step / "file").write_text("bad")
+    assert reason({"a": 2, "b": 1, "c": 0}) == "file is damaged or edited"
+    (step / "file").unlink()
+    assert reason({"a": 2, "b": 1, "c": 0}) == "file is missing"
+    (step / "manifest.json").write_text("{}")
+    assert reason({"a": 2, "b": 1, "c": 0}) == "its manifest.json is missing or damaged"
+    assert reason({"a": 2, "b": 1, "c": 0}) is None

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import rrise
+from rrise.errors import FolderError
 from rrise.files import signed_json_bytes, write_signed_json
 from rrise.models import catalogue
 from rrise.votes.engine import Execution, VoteEngine
@@ -201,6 +202,18 @@ def test_how_passes_are_computed_is_found_once(store: VoteStore) -> None:
     assert other.execution().batch_size == 123
 
 
+def test_a_changed_choice_of_a_finished_store_is_noticed(store: VoteStore) -> None:
+    store.collect()
+    path = store.storage.folder / "execution.json"
+    path.write_text(path.read_text().replace('"batch_size": ', '"batch_size": 1'))
+    for read in (store.collect, lambda: read_votes(store.storage.folder)):
+        with pytest.raises(FolderError, match=r"execution\.json was edited: .* delete this file if you"):
+            read()
+    path.unlink()
+    store.collect()
+    read_votes(store.storage.folder)
+
+
 def test_other_versions_are_pointed_out_where_votes_are_added(
     store: VoteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +289,7 @@ def test_votes_at_a_url(store: VoteStore) -> None:
 
 
 def test_an_unknown_kind_of_url_is_a_sentence() -> None:
-    with pytest.raises(ValueError, match="cannot store votes at nowhere://x"):
+    with pytest.raises(ValueError, match="cannot store files at nowhere://x"):
         storage_at("nowhere://x")
 
 

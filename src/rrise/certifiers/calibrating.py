@@ -182,7 +182,7 @@ def _threat(
     if query_noise is None and (radius or tries != 1) and isinstance(surrogate, Surrogate):
         query_noise = surrogate.query_noise or None
     found = threat_of(radius, query_noise, tries, noise.sigma)
-    if found is not None and type(noise) is not Gaussian:
+    if found is not None and not isinstance(noise, Gaussian):
         raise SettingError(f"query noise needs votes with Gaussian noise, got {noise.name} noise")
     return found
 

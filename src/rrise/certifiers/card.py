@@ -3,7 +3,7 @@
 from rrise._version import __version__
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import describe_range
-from rrise.statistics import Calibration, format_down, format_up, level_text
+from rrise.statistics import Calibration, exactly, format_down, format_up, level_text
 
 
 def model_card(certifier: SurrogateCertifier) -> str:
@@ -12,6 +12,7 @@ def model_card(certifier: SurrogateCertifier) -> str:
     shape = " x ".join(str(size) for size in certifier.input_shape)
     facts, words = guarantee.calibration, guarantee.words
     assert facts is not None
+    clipping = "nothing" if smoothing.noise_range is None else describe_range(smoothing.noise_range)
     return f"""# RRISE certifier
 
 One forward pass per input returns one of {len(certifier.class_names)} classes and a certified radius
@@ -43,8 +44,8 @@ Not promised:
 | | |
 |---|---|
 | base classifier (fingerprint) | `{smoothing.base}` |
-| noise level sigma | {smoothing.sigma:g} |
-| noise clipped to | {describe_range(smoothing.input_range)} |
+| noise level sigma | {exactly(smoothing.sigma)} |
+| noise clipped to | {clipping} |
 | precision | {smoothing.precision} |
 
 ## Calibration
@@ -89,8 +90,8 @@ def calibration_rows(calibration: Calibration) -> str:
     }
     if (threat := calibration.threat) is not None:
         tries = "one try" if threat.tries == 1 else f"{threat.tries} tries"
-        rows["attack radius"] = f"{threat.radius:g}, with {tries} per input"
-        rows["query noise"] = f"{threat.query_noise:g}, drawn in secret for each query"
+        rows["attack radius"] = f"{exactly(threat.radius)}, with {tries} per input"
+        rows["query noise"] = f"{exactly(threat.query_noise)}, drawn in secret for each query"
         rows["failure on inputs that nobody moved"] = format_up(float(calibration.natural_failure), 6)
     if calibration.groups is not None:
         rows["group of each class"] = ", ".join(map(str, calibration.groups))

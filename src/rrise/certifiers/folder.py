@@ -35,9 +35,10 @@ from rrise.certifiers.stored_calibration import (
     stored_guarantee,
 )
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.errors import FolderError, MismatchError, RriseError
+from rrise.errors import FolderError, MismatchError
 from rrise.files import (
     Json,
+    as_written,
     check_files,
     checksums,
     new_folder,
@@ -104,7 +105,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
     """
     path = Path(folder)
     manifest = _checked_manifest(path)
-    try:
+    with as_written(path / MANIFEST):
         calibration = calibration_from_json(manifest["calibration"])
         smoothing = Smoothing.from_json(manifest["smoothing"])
         evidence = load_evidence(path / EVIDENCE)
@@ -124,12 +125,6 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
             query=load_query(path / QUERY, calibration, evidence) if QUERY in manifest["files"] else None,
         )
         _check_probe(certifier, path)
-    except RriseError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise FolderError(
-            f"{path / MANIFEST} is damaged or edited: field {error} is missing or invalid"
-        ) from None
     return certifier
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from rrise.certifiers.guarantee import Assumption, CalibrationFacts, FormFacts, Guarantee, Kind
 from rrise.files import Json
-from rrise.statistics import PAPER, Threat, format_up, level_text
+from rrise.statistics import PAPER, Threat, exactly, format_up, level_text
 
 WRONG = "the smoothed classifier does not answer the label, or its answer changes within the {norm} radius"
 ABOUT_THE_TRUTH = (
@@ -119,7 +119,9 @@ def _attacked(guarantee: Guarantee) -> str:
     if facts.threat is None or facts.natural_failure is None or not facts.threat.matters:
         return "."
     tries = "" if facts.threat.tries == 1 else f", for the best of {facts.threat.tries} tries"
-    moved = f" even if somebody moved the input by up to {facts.threat.radius:g} before it was certified"
+    moved = (
+        f" even if somebody moved the input by up to {exactly(facts.threat.radius)} before it was certified"
+    )
     natural = "" if guarantee.method == CASCADE else _natural(facts.natural_failure)
     return f",{moved if facts.threat.radius > 0 else ''}{tries}.{natural}".replace(",,", ",")
 
@@ -185,9 +187,9 @@ def _exchangeable(guarantee: Guarantee) -> str:
 def _moved_inputs(threat: Threat) -> str:
     tries = "one certificate" if threat.tries == 1 else f"up to {threat.tries} certificates"
     return (
-        f"an attacker moves new inputs as they arrive, by at most {threat.radius:g} in L2, and asks for "
-        f"{tries} for each. The attacker does not choose which inputs arrive. Nobody moved the calibration "
-        f"inputs."
+        f"an attacker moves new inputs as they arrive, by at most {exactly(threat.radius)} in L2, and asks "
+        f"for {tries} for each. The attacker does not choose which inputs arrive. Nobody moved the "
+        f"calibration inputs."
     )
 
 
@@ -256,8 +258,8 @@ def _against_attacks(threat: Threat | None) -> str:
         )
     else:
         which = (
-            f"for inputs that were moved by more than {threat.radius:g}, chosen freely or asked about more "
-            f"often, or after a shift of the data"
+            f"for inputs that were moved by more than {exactly(threat.radius)}, chosen freely or asked about "
+            f"more often, or after a shift of the data"
         )
     return f"anything {which}. Monte Carlo certificates do not have this weakness."
 

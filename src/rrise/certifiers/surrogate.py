@@ -246,9 +246,12 @@ class SurrogateCertifier:
         save_certifier(certifier if inputs else replace(certifier, held_out=None), Path(folder))
 
 
-def on_device(guarantee: Guarantee, network: nn.Module) -> Guarantee:
-    """Say in the guarantee that the surrogate was calibrated on a CPU, if it computes elsewhere."""
-    device = device_of(network).type
+def on_device(guarantee: Guarantee, network: nn.Module, device: str | None = None) -> Guarantee:
+    """Say in the guarantee that the surrogate was calibrated on a CPU, if it computes elsewhere.
+
+    `device` is where a copy of the network will compute. Default: where it is.
+    """
+    device = device or device_of(network).type
     kept = tuple(one for one in guarantee.assumptions if one is not Assumption.OTHER_DEVICE)
     if device == "cpu":
         return replace(guarantee, assumptions=kept, form=None)

@@ -33,7 +33,10 @@ def serve(
     ] = None,
     samples: Annotated[
         Path | None,
-        typer.Option(help="A folder of sample images for the page.", show_default="a ready certifier's own"),
+        typer.Option(
+            help="A folder of samples for the page: images or arrays.",
+            show_default="a ready certifier's own",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token that requests need.", show_default=False)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from rrise.errors import InputError, SettingError
+from rrise.statistics.rounding import exactly
 
 InputRange = tuple[float, float] | None
 """Lowest and highest value an input may have; noise is clipped to it. None: any value, no clipping."""
@@ -73,7 +74,11 @@ def describe_range(input_range: InputRange) -> str:
     >>> describe_range((0.0, 1.0))
     '[0, 1]'
     """
-    return "any finite value" if input_range is None else f"[{input_range[0]:g}, {input_range[1]:g}]"
+    return (
+        "any finite value"
+        if input_range is None
+        else f"[{exactly(input_range[0])}, {exactly(input_range[1])}]"
+    )
 
 
 def _as_array(values: Any, name: str) -> np.ndarray[Any, Any]:
@@ -107,7 +112,7 @@ def _check_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...] | None, nam
 def _check_values(array: np.ndarray[Any, Any], input_range: InputRange, name: str, start: int) -> None:
     if array.size == 0:
         return
-    low, high = float(array.min()), float(array.max())
+    low, high = array.min(), array.max()
     if not (np.isfinite(low) and np.isfinite(high)):  # NaN and infinities reach the extremes
         first = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(axis=1)))
         raise InputError(f"expected finite {name}, got NaN or infinity in input {start + first}")
@@ -115,5 +120,6 @@ def _check_values(array: np.ndarray[Any, Any], input_range: InputRange, name: st
         np.float32(input_range[0]) <= low <= high <= np.float32(input_range[1])
     ):
         raise InputError(
-            f"expected {name} in {describe_range(input_range)}, got values from {low:g} to {high:g}"
+            f"expected {name} in {describe_range(input_range)}, got values from {exactly(low)} "
+            f"to {exactly(high)}"
         )

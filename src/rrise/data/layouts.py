@@ -4,6 +4,7 @@ A reader returns None if its layout is absent, and refuses one that is damaged.
 """
 
 import gzip
+import math
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rrise.data.files import IMAGES, image_mode, read_arrays, read_pixels
+from rrise.data.files import read_arrays
+from rrise.data.images import IMAGES, image_mode, read_pixels
 from rrise.errors import InputError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -110,13 +112,16 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     start = 4 + 4 * axes
     if axes == 0 or len(content) < start:
         raise InputError(f"expected an IDX file of bytes in {file}: it is damaged or of another kind")
-    shape = np.frombuffer(content[4:start], ">u4").astype(np.int64)
-    if len(content) - start != int(shape.prod()):
+    shape = [int(size) for size in np.frombuffer(content[4:start], ">u4")]
+    if len(content) - start != math.prod(shape):
         raise InputError(
-            f"expected {int(shape.prod())} bytes of data in {file}, got {len(content) - start}: it is "
+            f"expected {math.prod(shape)} bytes of data in {file}, got {len(content) - start}: it is "
             f"truncated or damaged"
         )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    except ValueError:  # such as too many axes
+        raise InputError(f"expected an IDX file of images or labels in {file}: it is damaged") from None
 
 
 def read_cifar(root: Path, class_name: str) -> Found | None:

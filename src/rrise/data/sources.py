@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from rrise.data.catalogue import DATASETS, NPZ, load_dataset, load_digits
 from rrise.data.dataset import channels_first
-from rrise.data.files import IMAGES, find_files, read_arrays, read_pixels
+from rrise.data.files import find_files, read_arrays
+from rrise.data.images import IMAGES, named, read_pixels
+from rrise.data.npy import map_array
 from rrise.errors import InputError
 
 
@@ -43,10 +45,10 @@ def load_images(source: str | Path, split: str, root: str | Path | None = None) 
     """
     path, source = Path(source), str(source)
     if source in DATASETS or (path / "train").is_dir():
-        return _sliced(_part_of(source, split, root), source)
+        return _sliced(_part_of(source, split, root))
     if source.startswith(NPZ):
         name = f"x_{split}"
-        return _sliced(read_arrays(Path(source.removeprefix(NPZ)), [name])[name], source)
+        return _sliced(read_arrays(Path(source.removeprefix(NPZ)), [name])[name])
     if path.is_dir():
         files = [file for file in find_files([path]) if file.suffix.lower() in IMAGES]
         if not files:
@@ -57,10 +59,8 @@ def load_images(source: str | Path, split: str, root: str | Path | None = None) 
             f"expected data as {', '.join(DATASETS)}, FILE.npy, npz:FILE or a folder of images; got "
             f"{source!r}"
         )
-    try:
-        return _sliced(np.load(path, mmap_mode="r", allow_pickle=False), source)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+    with named(path):
+        return _sliced(map_array(path))
 
 
 def has_parts(source: str) -> bool:
@@ -77,7 +77,5 @@ def _part_of(source: str, split: str, root: str | Path | None) -> NDArray[Any]:
     return (dataset.train if split == "train" else dataset.test).images
 
 
-def _sliced(array: NDArray[Any], source: str) -> Any:
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"expected one array in {source}, got an archive of several")
+def _sliced(array: NDArray[Any]) -> Any:
     return Pixels(array) if array.dtype == np.uint8 else array

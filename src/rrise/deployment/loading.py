@@ -11,6 +11,7 @@ from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
 from rrise.errors import FolderError, SettingError, did_you_mean
+from rrise.statistics import exactly
 
 if TYPE_CHECKING:
     from torch import nn
@@ -87,8 +88,8 @@ def load_deployed(
     own = 0.0 if threat is None else threat.radius
     if attack_radius is not None and attack_radius != own:
         raise SettingError(
-            f"{path} is exported for the attack radius {own:g}, got {attack_radius:g}: export the certifier "
-            f"again with --attack-radius {attack_radius:g}"
+            f"{path} is exported for the attack radius {exactly(own)}, got {exactly(attack_radius)}: "
+            f"export the certifier again with --attack-radius {exactly(attack_radius)}"
         )
     return exported
 

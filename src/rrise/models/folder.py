@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from rrise.errors import FolderError, SettingError
-from rrise.files import Json, read_signed_json, write_signed_json
+from rrise.files import Json, as_written, read_signed_json, write_signed_json
 from rrise.models.catalogue import TIMM, build_model
 from rrise.models.fingerprint import fingerprint
 from rrise.models.weights import load_tensors, load_weights, save_tensors
@@ -28,9 +28,13 @@ def load_model(folder: str | Path) -> nn.Module:
     """Read what `save_model` wrote; refuse weights that are not the saved ones."""
     folder = Path(folder)
     config = read_signed_json(folder / CONFIG)
-    module = build_model(config["architecture"], seed=0, **config["options"])
+    with as_written(folder / CONFIG):
+        module, saved = (
+            build_model(config["architecture"], seed=0, **config["options"]),
+            config["fingerprint"],
+        )
     load_weights(module, load_tensors(folder / WEIGHTS), str(folder))
-    if fingerprint(module) != config["fingerprint"]:
+    if fingerprint(module) != saved:
         raise FolderError(f"{folder} is damaged: its weights are not the saved ones")
     return module
 

@@ -57,7 +57,7 @@ class Program:
             raise FolderError(f"expected a program of format {FORMAT}, got {self.graph.get('format')!r}")
         try:
             return _Interpreter(self.graph, self.weights).eval()
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
             raise FolderError(f"the program of the surrogate is damaged or edited ({error})") from None
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rrise.files import Json
+from rrise.errors import FolderError
+from rrise.files import Json, parse_json
 
 JOURNAL = "journal.jsonl"
 
@@ -47,16 +48,23 @@ class Journal:
                 **_environment(),
                 "date": time.strftime("%Y-%m-%d", time.gmtime()),
             }
+            self._append(json.dumps(line) + "\n", finished)
+
+    def _append(self, line: str, finished: bool) -> None:
+        """Append a line; if that fails after an error of the work itself, the latter is what matters."""
+        try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(line)
+        except OSError as error:
+            if finished:
+                raise FolderError(f"{self.path} could not be written: {error.strerror}") from error
 
 
 def read_journal(folder: Path) -> list[Json]:
     """Return the entries of a run's journal in order; an empty list if there is no journal."""
     path = folder / JOURNAL
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    return [parse_json(line, f"line {number} of {path}") for number, line in enumerate(lines, 1)]
 
 
 def _environment() -> Json:

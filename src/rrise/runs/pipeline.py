@@ -4,6 +4,7 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, cast
 
 from rich.console import Console
 from torch import nn
@@ -22,15 +23,17 @@ from rrise.runs.auditing import attacked
 from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
+from rrise.runs.objectives import base_objective
 from rrise.runs.recipe import Recipe
 from rrise.runs.reported import collect_reported
 from rrise.runs.run import Run, identity_of, what_matters
-from rrise.runs.settings import SurrogateSettings
 from rrise.runs.steps import RECIPE, open_run
 from rrise.runs.surrogate_choices import SurrogateChoice
 from rrise.runs.tensorboard import check_tensorboard
+from rrise.runs.training_settings import SurrogateSettings
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
+from rrise.training.base_objectives import CrossEntropy
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.settings import TrainingHistory
 from rrise.training.surrogate import Surrogate
@@ -38,6 +41,7 @@ from rrise.training.surrogate_training import train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
 from rrise.training.views import Views
 from rrise.votes.array import Votes
+from rrise.votes.noise import gaussian
 from rrise.votes.reading import read_sequence, read_votes
 
 UNTIL = ("base", "votes", "surrogate")
@@ -132,7 +136,7 @@ class Pipeline(Run):
         if s.weights is not None:
             self.step("base", {"weights": weights_checksum(s.weights), **self.settings("base")}, self._given)
             return load_model(self.folder / "base").to(self.device)
-        data = self.data
+        data, objective, clip = self.data, base_objective(s), self.recipe.votes.clip
 
         def make(folder: Path, checkpoint: Checkpoint) -> Json:
             network, module = self._untrained_base()
@@ -143,9 +147,10 @@ class Pipeline(Run):
                     data.labels("train"),
                     data.values("validation"),
                     data.labels("validation"),
-                    sigma=s.sigma or 0.0,
+                    sigma=gaussian(s.sigma, clip=clip) if s.sigma else 0.0,
                     settings=s.training,
                     augmentation=Augmentation(s.augmentations) if s.augmentations else None,
+                    objective=objective,
                     label_smoothing=s.label_smoothing,
                     checkpoint=checkpoint,
                     team=self.team,
@@ -154,7 +159,12 @@ class Pipeline(Run):
             network.save(folder, module)
             return {"fingerprint": fingerprint(module), "history": asdict(history)}
 
-        self.trained("base", {**self.made_from("train", "validation"), **self.settings("base")}, make)
+        inputs = {**self.made_from("train", "validation"), **self.settings("base")}
+        if objective != CrossEntropy():
+            inputs["objective"] = asdict(cast(Any, objective))
+        if not clip:
+            inputs["clip"] = False
+        self.trained("base", inputs, make)
         return load_model(self.folder / "base").to(self.device)
 
     def _given(self, folder: Path) -> Json:

@@ -9,9 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rrise.errors import FolderError
-from rrise.files import TEMPORARY, Json, new_folder, read_signed_json, sha256_of_file, write_signed_json
+from rrise.files import (
+    STEP_MANIFEST,
+    TEMPORARY,
+    Json,
+    new_folder,
+    read_signed_json,
+    sha256_of_file,
+    write_signed_json,
+)
 
-MANIFEST = "manifest.json"
+MANIFEST = STEP_MANIFEST
 RECIPE = "recipe.toml"
 RECIPE_MARK = "# rrise "
 LOCK = ".lock"
@@ -93,16 +101,20 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[Json, bool]:
+def run_step(
+    folder: Path, inputs: Json, make: Callable[[Path], Json], on_again: Callable[[str], object] = str
+) -> tuple[Json, bool]:
     """Run a step unless it was done with the same inputs and its files are intact.
 
-    `make(folder)` writes the step's files and returns its result as JSON. Returns the result, and
-    whether the step ran.
+    `make(folder)` writes the step's files and returns its result as JSON. If there was a step that cannot be
+    kept, `on_again` is first called with the reason. Returns the result, and whether the step ran.
     """
     inputs = json.loads(json.dumps(inputs))  # as the manifest will return them
-    done = _finished(folder, inputs)
-    if done is not None:
-        return done, False
+    if folder.exists():
+        try:
+            return _finished(folder, inputs), False
+        except FolderError as reason:
+            on_again(str(reason))
     with new_folder(folder) as new:
         result = make(new)
         written = sorted(path for path in new.rglob("*") if path.is_file())
@@ -111,16 +123,21 @@ def run_step(folder: Path, inputs: Json, make: Callable[[Path], Json]) -> tuple[
     return result, True
 
 
-def _finished(folder: Path, inputs: Json) -> Json | None:
+def _finished(folder: Path, inputs: Json) -> Json:
+    """Return the result of a finished step; a `FolderError` says why it cannot be kept."""
     try:
         manifest = read_signed_json(folder / MANIFEST)
-    except FolderError:
-        return None
-    if manifest["inputs"] != inputs:
-        return None
-    for name, checksum in manifest["files"].items():
+        made_from, files, result = (manifest[name] for name in ("inputs", "files", "result"))
+    except (FolderError, KeyError):
+        raise FolderError(f"its {MANIFEST} is missing or damaged") from None
+    if made_from != inputs:
+        changed = sorted(name for name in {**made_from, **inputs} if made_from.get(name) != inputs.get(name))
+        raise FolderError(f"it was made from other inputs ({', '.join(changed)})")
+    for name, checksum in files.items():
         path = folder / name
-        if not path.is_file() or sha256_of_file(path) != checksum:
-            return None
-    result: Json = manifest["result"]
-    return result
+        if not path.is_file():
+            raise FolderError(f"{name} is missing")
+        if sha256_of_file(path) != checksum:
+            raise FolderError(f"{name} is damaged or edited")
+    finished: Json = result
+    return finished

@@ -19,7 +19,7 @@ def read_toml(file: Traversable) -> tuple[str, Tables]:
     try:
         text = file.read_text(encoding="utf-8")
         return text, tomllib.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingError(f"{file} is not a readable recipe: {error}") from None
 
 

@@ -15,10 +15,11 @@ from rrise.progress import vote_bar, vote_log
 from rrise.runs.device import choose_device
 from rrise.runs.vote_recipe import VoteRecipe
 from rrise.votes.array import Votes
+from rrise.votes.cluster import Cluster
 from rrise.votes.inputs import ShardedInputs
-from rrise.votes.noise import Gaussian
+from rrise.votes.noise import gaussian
 from rrise.votes.plan import VotePlan
-from rrise.votes.ray_backend import Cluster, ray_backend
+from rrise.votes.ray_backend import ray_backend
 from rrise.votes.store import VoteStore
 from rrise.votes.tuning import Estimate, estimate
 
@@ -73,7 +74,7 @@ def _backend(store: VoteStore, cluster: Cluster | None, wishes: dict[str, Any]) 
 
 def _plan(recipe: VoteRecipe) -> VotePlan:
     return VotePlan(
-        Gaussian(recipe.sigma),
+        gaussian(recipe.sigma, clip=recipe.clip),
         recipe.n,
         recipe.seed,
         recipe.split,

@@ -30,7 +30,7 @@ from rrise.statistics.conformal import (
 )
 from rrise.statistics.promises import Promise, as_promise, smallest_size
 from rrise.statistics.radius import certified_radius, check_sigma
-from rrise.statistics.rounding import float32_below, format_down, format_up, round_down
+from rrise.statistics.rounding import exactly, float32_below, format_down, format_up, round_down
 from rrise.statistics.rules import FLOORED, PAPER, RULES, Rule, as_rule
 from rrise.statistics.scores import (
     SCORES,
@@ -41,6 +41,7 @@ from rrise.statistics.scores import (
     score_by_name,
     tapered_by,
 )
+from rrise.statistics.sequential import SequentialTest, fewest_trials, sequential_test
 from rrise.statistics.terms import Terms
 from rrise.statistics.threat import Threat, threat_of
 
@@ -55,6 +56,7 @@ __all__ = [
     "Promise",
     "Rule",
     "Score",
+    "SequentialTest",
     "Terms",
     "Threat",
     "all_over",
@@ -74,6 +76,8 @@ __all__ = [
     "conformal_rank",
     "conformal_share",
     "exact_level",
+    "exactly",
+    "fewest_trials",
     "fit_calibration",
     "float32_below",
     "format_down",
@@ -84,6 +88,7 @@ __all__ = [
     "register_score",
     "round_down",
     "score_by_name",
+    "sequential_test",
     "smallest_calibration_size",
     "smallest_size",
     "spread_in_sigma",

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rrise.errors import InputError, SettingError
 from rrise.statistics.promises import with_margin
+from rrise.statistics.rounding import exactly
 from rrise.statistics.rules import FLOOR
 from rrise.statistics.scores import Score, all_over
 from rrise.statistics.terms import Terms
@@ -22,7 +23,9 @@ def check_probabilities(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if np.any(np.isnan(array)):
         raise InputError(f"expected {name} in [0, 1], got NaN at position {int(np.argmax(np.isnan(array)))}")
     if np.any((array < 0) | (array > 1)):
-        raise InputError(f"expected {name} in [0, 1], got values from {array.min():g} to {array.max():g}")
+        raise InputError(
+            f"expected {name} in [0, 1], got values from {exactly(array.min())} to {exactly(array.max())}"
+        )
     return array
 
 

@@ -46,6 +46,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from rrise.errors import FolderError, InputError, SettingError
+from rrise.statistics.rounding import exactly
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -93,7 +94,9 @@ def grid_places(scores: ArrayLike, grid: str) -> Places:
             f"expected a 1-D array of finite scores, got shape {values.shape}, or NaN or infinity in it"
         )
     if grid == "probability" and np.any((values < 0) | (values > 1)):
-        raise InputError(f"expected scores in [0, 1], got from {values.min():g} to {values.max():g}")
+        raise InputError(
+            f"expected scores in [0, 1], got from {exactly(values.min())} to {exactly(values.max())}"
+        )
     return np.rint(GRIDS[grid](values) * STEPS).astype(np.int64)
 
 

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from rrise.errors import SettingError
+from rrise.statistics.rounding import exactly
 
 
 def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
@@ -23,7 +24,8 @@ def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
         raise SettingError("expected probabilities to certify, got NaN")
     if np.any((bound < 0) | (bound > 1)):
         raise SettingError(
-            f"expected probabilities in [0, 1], got values from {bound.min():g} to {bound.max():g}"
+            f"expected probabilities in [0, 1], got values from {exactly(bound.min())} to "
+            f"{exactly(bound.max())}"
         )
     return np.asarray(np.where(bound > 0.5, sigma * special.ndtri(np.maximum(bound, 0.5)), 0.0))[()]
 

@@ -5,6 +5,7 @@ expansion of the float, so not even its last bit is rounded the wrong way.
 """
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,16 @@ def format_up(value: float, decimals: int = 4) -> str:
     '0.1300'
     """
     return _format(value, decimals, ROUND_CEILING)
+
+
+def exactly(value: float | np.floating[Any]) -> str:
+    """Write a number with as few digits as tell it from all others of its type, and at least as `%g` does.
+
+    >>> exactly(0.25), exactly(np.float32(1.0000001)), exactly(0.1234567)
+    ('0.25', '1.0000001', '0.1234567')
+    """
+    text = f"{value:g}"
+    return text if type(value)(text) == value else str(value)
 
 
 def round_down(values: ArrayLike, decimals: int = 6) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from rrise.errors import SettingError
 from rrise.statistics.binomial import check_budget, highest_bound
 from rrise.statistics.conformal import Level, conformal_rank, exact_level
 from rrise.statistics.promises import Promise, as_promise, smallest_size
+from rrise.statistics.rounding import exactly
 from rrise.statistics.rules import FLOOR, FLOORED, Rule, as_rule
 from rrise.statistics.scores import Score, as_score
 from rrise.statistics.threat import Threat
@@ -153,8 +154,8 @@ class Terms:
         enough = math.floor(math.log(beta) / math.log(self.floor)) + 1 if self.floor < 1 else None
         votes_or = "" if enough is None else f"at least {enough:,} votes, or "
         raise SettingError(
-            f"{votes} votes can never certify at attack radius {self.threat.radius:g}, which is {shift:.3g} "
-            f"sigma: if all agree, they prove {most:.3g} sigma; use {votes_or}a "
+            f"{votes} votes can never certify at attack radius {exactly(self.threat.radius)}, which is "
+            f"{shift:.3g} sigma: if all agree, they prove {most:.3g} sigma; use {votes_or}a "
             f"smaller attack radius"
         )
 

@@ -16,6 +16,7 @@ from scipy import special
 from rrise.errors import SettingError
 from rrise.statistics.conformal import Level, exact_level, level_text
 from rrise.statistics.radius import check_sigma
+from rrise.statistics.rounding import exactly
 
 _DIGITS, _DIGITS_NATURAL = 6, 12
 """Significant digits of a promised failure, which is rounded up, and of the natural one, rounded down."""
@@ -85,8 +86,8 @@ class Threat:
         level = _rounded(found * (1 - _MARGIN), _DIGITS_NATURAL, ROUND_FLOOR)
         if not level > 0:
             raise SettingError(
-                f"failure {promised:g} cannot be kept at attack radius {self.radius:g} with query noise "
-                f"{self.query_noise:g}: use more query noise, or a smaller attack radius"
+                f"failure {promised:g} cannot be kept at attack radius {exactly(self.radius)} with query "
+                f"noise {exactly(self.query_noise)}: use more query noise, or a smaller attack radius"
             )
         return level
 

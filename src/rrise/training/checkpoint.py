@@ -1,5 +1,6 @@
 """Checkpoints: the state of a training after an epoch, in one file that is written atomically."""
 
+import hashlib
 import json
 import time
 import warnings
@@ -51,6 +52,8 @@ class Checkpoint:
             with safetensors.safe_open(self.path, framework="pt") as file:
                 record = json.loads(file.metadata()[_RECORD])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if record["sha256"] != _checksum(tensors, record["identity"], record["state"]):
+                raise ValueError("its checksum does not match its content")
         except (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             warnings.warn(
                 f"{self.path} cannot be read ({error}): training starts over", RuntimeWarning, stacklevel=2
@@ -65,8 +68,10 @@ class Checkpoint:
     def save(self, state: State) -> None:
         """Write a state, replacing the last one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        record = json.dumps({"identity": self._identity(), "state": state.record})
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
+        identity, numbers = self._identity(), json.loads(json.dumps(state.record))
+        checksum = _checksum(tensors, identity, numbers)
+        record = json.dumps({"identity": identity, "state": numbers, "sha256": checksum})
         write_bytes(self.path, safetensors.torch.save(tensors, metadata={_RECORD: record}))
         self._last = time.monotonic()
 
@@ -78,3 +83,17 @@ class Checkpoint:
 
     def _identity(self) -> Any:
         return json.loads(json.dumps(self.identity))
+
+
+def _checksum(tensors: dict[str, torch.Tensor], identity: Any, numbers: Json) -> str:
+    content = {
+        name: [str(tensor.dtype), list(tensor.shape), hashlib.sha256(_bytes_of(tensor)).hexdigest()]
+        for name, tensor in tensors.items()
+    }
+    everything = json.dumps([content, identity, numbers], sort_keys=True)
+    return hashlib.sha256(everything.encode()).hexdigest()
+
+
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    flat: memoryview = tensor.reshape(-1).view(torch.uint8).numpy().data
+    return flat

@@ -10,7 +10,7 @@ import torch
 
 from rrise._version import __version__
 from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, parse_signed_json, signed_json_bytes
+from rrise.files import Json, as_written, parse_signed_json, signed_json_bytes
 from rrise.votes.storage import Storage
 
 FORMAT = 2
@@ -26,7 +26,7 @@ class FoundManifest:
 
     def warn_of_other_versions(self, where: str) -> None:
         """Warn if the store was started with other versions than these."""
-        here = _versions()
+        here = library_versions()
         then = {name: value for name, value in self.versions.items() if here.get(name) != value}
         if then:
             now = {name: here.get(name) for name in then}
@@ -39,7 +39,9 @@ class FoundManifest:
 
 def write_manifest(storage: Storage, manifest: Json, versions: dict[str, str] | None = None) -> None:
     """Write the manifest of a new store, or of a resumed one that was started with these `versions`."""
-    storage.write(MANIFEST, signed_json_bytes({"manifest": manifest, "versions": versions or _versions()}))
+    storage.write(
+        MANIFEST, signed_json_bytes({"manifest": manifest, "versions": versions or library_versions()})
+    )
 
 
 def read_manifest(storage: Storage) -> FoundManifest | None:
@@ -48,13 +50,14 @@ def read_manifest(storage: Storage) -> FoundManifest | None:
     if content is None:
         return None
     found = parse_signed_json(content, f"{storage}/{MANIFEST}")
-    manifest = found.get("manifest", found)
-    if manifest.get("format") != FORMAT:
-        raise FolderError(
-            f"expected votes of format {FORMAT} in {storage}, got format {manifest.get('format')!r}: "
-            f"another version of rrise wrote them"
-        )
-    return FoundManifest(manifest, found["versions"])
+    with as_written(f"{storage}/{MANIFEST}"):
+        manifest = found.get("manifest", found)
+        if manifest.get("format") != FORMAT:
+            raise FolderError(
+                f"expected votes of format {FORMAT} in {storage}, got format {manifest.get('format')!r}: "
+                f"another version of rrise wrote them"
+            )
+        return FoundManifest(manifest, dict(found["versions"]))
 
 
 def differences(found: Json, wanted: Json) -> Json:
@@ -86,6 +89,7 @@ def _flat(manifest: Json) -> Json:
     return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
 
 
-def _versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """Return the versions that rounding may depend on."""
     libraries = {library.__name__: str(library.__version__) for library in (torch, np, pyarrow)}
     return {"rrise": __version__, "python": platform.python_version(), **libraries}

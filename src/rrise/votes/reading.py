@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rrise.errors import FolderError, SettingError
+from rrise.files import as_written
 from rrise.votes.array import Votes, count_answers
 from rrise.votes.manifest import MANIFEST, read_manifest
 from rrise.votes.plan import whole_number
@@ -15,6 +16,7 @@ from rrise.votes.sequence import StoredVotes
 from rrise.votes.shards import Place, Shard, read_shard
 from rrise.votes.smoothing import Smoothing
 from rrise.votes.storage import Storage, storage_at
+from rrise.votes.stored_execution import read_execution
 
 Location = str | os.PathLike[str]
 
@@ -93,20 +95,23 @@ class _Collection:
         found = read_manifest(self.storage)
         if found is None:
             raise FolderError(f"expected votes in {self.storage}, but there is no {MANIFEST}")
+        read_execution(self.storage)  # a changed one is noticed
         self.manifest = manifest = found.manifest
-        self.inputs = int(manifest["inputs"])
-        self.n = int(manifest["n"]) if n is None else whole_number(n, "n")
-        if not 1 <= self.n <= manifest["n"]:
-            raise SettingError(
-                f"expected n from 1 to {manifest['n']}, the number of votes in {self.storage}; got {n}"
-            )
-        self.smoothing = Smoothing.from_json(manifest["smoothing"])
-        self.stream: tuple[int, str] = (manifest["seed"], manifest["split"])
+        with as_written(f"{self.storage}/{MANIFEST}"):
+            self.inputs = int(manifest["inputs"])
+            self.n = int(manifest["n"]) if n is None else whole_number(n, "n")
+            if not 1 <= self.n <= manifest["n"]:
+                raise SettingError(
+                    f"expected n from 1 to {manifest['n']}, the number of votes in {self.storage}; got {n}"
+                )
+            self.smoothing = Smoothing.from_json(manifest["smoothing"])
+            self.stream: tuple[int, str] = (manifest["seed"], manifest["split"])
+            self.shard_count = -(-self.inputs // manifest["shard"])
 
     def shards(self, take: Callable[[Shard], Shard], *, answers: bool) -> Iterator[Shard]:
         """Read all shards in threads, and yield `take` of each, in order."""
         with ThreadPoolExecutor() as threads:
-            indices = range(-(-self.inputs // self.manifest["shard"]))
+            indices = range(self.shard_count)
             yield from threads.map(lambda index: take(self._shard(index, answers)), indices)
 
     def _shard(self, index: int, answers: bool) -> Shard:

@@ -1,4 +1,4 @@
-"""Where a vote store keeps its files: a local folder, or a URL that fsspec understands."""
+"""Where votes and certificates are kept: a local folder, or a URL that fsspec understands."""
 
 import fcntl
 import os
@@ -69,7 +69,7 @@ class LocalStorage:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_bytes(self.folder / name, content)
-        except OSError as error:
+        except OSError as error:  # of the folder; `write_bytes` names the file itself
             raise FolderError(f"{name} could not be written to {self.folder}: {error.strerror}") from error
 
     def names(self) -> set[str]:
@@ -132,7 +132,7 @@ class RemoteStorage:
         try:
             self._files, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise SettingError(f"cannot store votes at {url}: {error}") from error
+            raise SettingError(f"cannot store files at {url}: {error}") from error
         self.url = url.rstrip("/")
 
     def __str__(self) -> str:

@@ -1,11 +1,9 @@
 """Votes on disk, one file per shard; collecting can be resumed after any interruption."""
 
-import io
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from rrise.errors import FolderError, MismatchError
-from rrise.files import Json, parse_signed_json, signed_json_bytes
+from rrise.errors import MismatchError
+from rrise.files import Json
 from rrise.models.evaluating import evaluating
 from rrise.models.inspection import device_of
 from rrise.models.logits import logits_of
@@ -32,13 +30,13 @@ from rrise.votes.manifest import (
     write_manifest,
 )
 from rrise.votes.plan import SHARD, VotePlan
-from rrise.votes.reading import Location, counted, first_votes, read_place
-from rrise.votes.shards import Place, Shard, read_shard, write_shard
+from rrise.votes.reading import Location, counted
 from rrise.votes.smoothing import Smoothing
 from rrise.votes.storage import storage_at
+from rrise.votes.stored_execution import read_execution, settled_execution
+from rrise.votes.stored_shards import StoredShards
 from rrise.votes.tuning import choose_execution
 
-EXECUTION = "execution.json"
 _PAUSE = 0.2
 """Seconds between checks for shards that other processes are working on."""
 
@@ -115,8 +113,7 @@ class VoteStore:
             "input_shape": list(self.inputs.shape),
             "inputs_sha256": self.inputs.fingerprint,
         }
-        self._whole: dict[int, Shard] = {}
-        self._drawn: dict[int, int] = {}
+        self._shards = StoredShards(self.storage, self.manifest, self.inputs, plan.n)
 
     @cached_property
     def classes(self) -> int:
@@ -151,16 +148,11 @@ class VoteStore:
 
     def missing(self) -> list[int]:
         """Return the numbers of the shards that are missing, damaged, or have fewer than n draws."""
-        names = self.storage.names()
-        self._whole.clear()
-        for index in range(self.inputs.shards):
-            there = self._place(index).name in names
-            self._drawn[index] = self._stored(index).shape[1] if there else 0
-        return [index for index, drawn in self._drawn.items() if drawn < self.plan.n]
+        return self._shards.missing()
 
     def passes_missing(self) -> int:
         """Return the number of forward passes left; damaged shards count in full."""
-        return sum(self.passes_of(index) - self._passes_done(index) for index in self.missing())
+        return sum(self._shards.passes(index) - self._shards.passes_done(index) for index in self.missing())
 
     def finished(self) -> bool:
         """Tell whether every shard is complete and intact."""
@@ -174,21 +166,7 @@ class VoteStore:
         `wishes` (batch_size, compiled, freezing) override the stored choice. `find` chooses elsewhere, such
         as on a worker.
         """
-        given = {name: wish for name, wish in wishes.items() if wish is not None}
-        with self.storage.claim(EXECUTION, wait=True):
-            content = self.storage.read(EXECUTION)
-            if content is not None:
-                found = parse_signed_json(content, f"{self.storage}/{EXECUTION}")["execution"]
-                if changed := {name: wish for name, wish in given.items() if found.get(name) != wish}:
-                    warnings.warn(
-                        f"the votes in {self.storage} were started with {found} and resume with {changed}: "
-                        f"rounding may differ between shards",
-                        stacklevel=3,
-                    )
-                return Execution(**{**found, **given})
-            chosen = find(given) if find else self._find_execution(given)
-            self.storage.write(EXECUTION, signed_json_bytes({"execution": asdict(chosen)}))
-            return chosen
+        return settled_execution(self.storage, wishes, find or self._find_execution)
 
     def _find_execution(self, wishes: dict[str, Any]) -> Execution:
         return choose_execution(self.base, self.plan, self.sample, len(self.inputs), **wishes)
@@ -222,8 +200,10 @@ class VoteStore:
         """
         found = self.prepare()
         missing = self.missing()
+        if not missing:
+            read_execution(self.storage)  # a changed one is noticed, though nothing is left to compute
         report = _Report(on_progress or _ignore, on_shards or _ignore)
-        report.passes(sum(map(self._passes_done, range(self.inputs.shards))))
+        report.passes(sum(map(self._shards.passes_done, range(self.inputs.shards))))
         report.shards(self.inputs.shards - len(missing))
         if missing:
             if found is not None:
@@ -233,7 +213,7 @@ class VoteStore:
                 backend = VoteEngine(self.base, self.plan, self.sample, execution)
             self._check(backend)
             self._fill(missing, backend, report)
-        shards = [self._whole[index] for index in range(self.inputs.shards)]
+        shards = [self._shards.whole[index] for index in range(self.inputs.shards)]
         return counted(shards, self.smoothing, self.plan.stream)
 
     def _check(self, backend: Backend) -> None:
@@ -253,11 +233,12 @@ class VoteStore:
             held: dict[int, _Held] = {}
             try:
                 shards = (
-                    replace(shard, drawn=self._drawn[shard.index])
+                    replace(shard, drawn=self._shards.drawn[shard.index])
                     for shard in self.inputs.numbered(self._claimed(todo, held, report))
                 )
                 for index, answers in backend.answers(shards, report.passes):
-                    self._write(index, np.concatenate([held[index].beginning, answers], axis=1))
+                    whole = np.concatenate([held[index].beginning, answers], axis=1)
+                    self._shards.write(index, whole, self.classes)
                     report.shards(1)
                     todo.discard(index)
                     held.pop(index).claim.close()
@@ -271,52 +252,18 @@ class VoteStore:
         """Yield those of the shards to do that no other process is computing or has finished."""
         for index in sorted(todo):
             with ExitStack() as claim:
-                if not claim.enter_context(self.storage.claim(self._place(index).name)):
+                if not claim.enter_context(self.storage.claim(self._shards.place(index).name)):
                     continue
-                beginning = self._stored(index)
+                beginning = self._shards.read(index)
                 held[index] = _Held(claim.pop_all(), beginning)
-            known, self._drawn[index] = self._passes_done(index), held[index].beginning.shape[1]
-            report.passes(self._passes_done(index) - known)
-            if self._drawn[index] < self.plan.n:
+            known, self._shards.drawn[index] = self._shards.passes_done(index), held[index].beginning.shape[1]
+            report.passes(self._shards.passes_done(index) - known)
+            if self._shards.drawn[index] < self.plan.n:
                 yield index
             else:
                 held.pop(index).claim.close()
                 todo.discard(index)
                 report.shards(1)
-
-    def _write(self, index: int, answers: Answers) -> None:
-        place, digests = self._place(index), self.inputs.shard_digests(index)
-        content = write_shard(place, answers, self.classes, digests)
-        try:
-            self.storage.write(place.name, content)
-        except FolderError as error:
-            raise FolderError(
-                f"{error}; finished shards are kept: run the same command again to resume"
-            ) from error
-        shard = read_shard(place, io.BytesIO(content), answers=False)
-        if shard is None:
-            raise FolderError(f"{place.name} cannot be read back as it was written")
-        self._whole[index] = shard
-
-    def _place(self, index: int) -> Place:
-        return Place(self.manifest, index)
-
-    def _stored(self, index: int) -> Answers:
-        """Return the valid answers of a shard, up to n draws; keep the counts of a complete shard."""
-        place = self._place(index)
-        shard = read_place(self.storage, place, answers=True)
-        if shard is None or shard.answers is None:
-            return np.empty((place.inputs, 0), dtype=np.uint8)
-        if shard.draws >= self.plan.n:
-            self._whole[index] = first_votes(shard, self.plan.n)
-        return shard.answers[:, : self.plan.n]
-
-    def passes_of(self, index: int) -> int:
-        """Return the number of forward passes of a shard."""
-        return self._place(index).inputs * self.plan.n
-
-    def _passes_done(self, index: int) -> int:
-        return self._place(index).inputs * self._drawn[index]
 
 
 @dataclass(frozen=True, eq=False)

@@ -300,7 +300,9 @@ def test_refuses_a_database_of_another_certifier_rate_or_kind(
     with pytest.raises(rrise.RriseError, match=r"expected false_alarm_rate 0\.05, got 0\.01"):
         Monitor(watched, path, rate=0.05)
     (tmp_path / "text.db").write_text("this is text, and rather a lot of it " * 50)
-    with pytest.raises(rrise.RriseError, match="not a readable SQLite database"):
+    with pytest.raises(
+        rrise.RriseError, match=r"text\.db cannot be read or written \(file is not a database"
+    ):
         Monitor(watched, tmp_path / "text.db")
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE things (name TEXT)")

@@ -7,7 +7,7 @@ from rrise.deployment.export.exported import Export
 from rrise.deployment.export.input_names import IMAGES, NOISY_IMAGES
 from rrise.deployment.export.runtimes import runtime_by_name
 from rrise.files import Json
-from rrise.statistics import format_down
+from rrise.statistics import exactly, format_down
 
 
 def card(export: Export, more: Json) -> str:
@@ -51,7 +51,7 @@ Classes: {", ".join(export.class_names)}. An input with NaN or a value out of ra
 |---|---|
 | runtime | {form.runtime} {form.version}, {form.numbers}, opset {more["opset"]} |
 {calibration_rows(calibration)}
-| sigma | {export.smoothing.sigma:g} |
+| sigma | {exactly(export.smoothing.sigma)} |
 | base classifier (fingerprint) | `{export.smoothing.base}` |
 
 {cost_sentence(more["cost"])}
@@ -86,8 +86,8 @@ def _usage(export: Export) -> str:
     if threat is None:
         return f"\n{usage}"
     limits = export.smoothing.input_range
-    noisy = f"images + np.float32({threat.query_noise:g}) * noise"
-    noisy = noisy if limits is None else f"np.clip({noisy}, {limits[0]:g}, {limits[1]:g})"
+    noisy = f"images + np.float32({exactly(threat.query_noise)}) * noise"
+    noisy = noisy if limits is None else f"np.clip({noisy}, {exactly(limits[0])}, {exactly(limits[1])})"
     return f"""
 # New noise for every query. Never store, log or return it: the promise for attacked inputs needs it secret.
 import secrets

@@ -30,9 +30,10 @@ from rrise.certifiers.stored_calibration import (
 from rrise.deployment.export.card import card
 from rrise.deployment.export.exported import Export, ExportedCertifier, ExportProbe
 from rrise.deployment.export.runtimes import Form, open_model
-from rrise.errors import FolderError, RriseError
+from rrise.errors import FolderError
 from rrise.files import (
     Json,
+    as_written,
     check_files,
     checksums,
     new_folder,
@@ -77,7 +78,7 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
     export.
     """
     manifest = _checked_manifest(folder)
-    try:
+    with as_written(folder / MANIFEST):
         smoothing = Smoothing.from_json(manifest["smoothing"])
         guarantee = stored_guarantee(manifest["guarantee"], smoothing, folder)
         export = _export_from(manifest, guarantee, folder)
@@ -86,14 +87,14 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
             raise FolderError(
                 f"{folder} contradicts itself: its guarantee does not follow from its calibration"
             )
+        then, now = manifest["form"]["version"], export.form.version
+    with as_written(folder / PROBE):
         probe = _load_probe(folder / PROBE)
-    except RriseError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise FolderError(
-            f"{folder / MANIFEST} is damaged or edited: field {error} is missing or invalid"
-        ) from None
-    if (then := manifest["form"]["version"]) != (now := export.form.version):
+        if probe.inputs.shape[1:] != export.input_shape:
+            raise FolderError(
+                f"{folder} contradicts itself: its probe does not match the shape of its inputs"
+            )
+    if then != now:
         _log.warning("%s was calibrated in %s %s, and runs in %s", folder, export.form.runtime, then, now)
     content = (folder / MODEL).read_bytes()
     if export.identity.encode() not in content:
@@ -101,8 +102,6 @@ def load_exported(folder: Path, *, threads: int | None = None) -> ExportedCertif
             f"{folder / MODEL} was not calibrated in the form ({export.form.name}) or with the numbers in "
             f"{folder / MANIFEST}: an offset is valid only for the graph and the runtime it was fitted to"
         )
-    if probe.inputs.shape[1:] != export.input_shape:
-        raise FolderError(f"{folder} contradicts itself: its probe does not match the shape of its inputs")
     exported = ExportedCertifier(export, open_model(export.form, content, threads=threads), probe.inputs)
     exported.check(probe, folder)
     return exported

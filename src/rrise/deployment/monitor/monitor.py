@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import CalibratedCertifier
+from rrise.deployment.monitor.errors import MonitorErrors
 from rrise.deployment.monitor.settings import MONTE_CARLO, MonitorSettings
 from rrise.deployment.monitor.state import MonitorState, TestState
-from rrise.deployment.monitor.store import DONE, FAILED, WAITING, Audit, MonitorStore
+from rrise.deployment.monitor.store import DONE, FAILED, LOST, WAITING, Audit, MonitorStore
 from rrise.deployment.monitor.subject import AUDITS, LABEL_FREE, about, check_watchable, first_tests
 from rrise.deployment.monitor.work import Work, audit_of, probabilities_of
 from rrise.deployment.priority import AUDITING, step_back
@@ -103,7 +104,7 @@ class Monitor:
         self._condition = threading.Condition()
         self._work, self._pending, self._held, self._busy = Work(), 0, len(resumed), False
         self._ending, self._closing, self._hurry = False, False, threading.Event()
-        self._errors, self._last = 0, self._counts["last"]
+        self._errors, self._last = MonitorErrors(self._store.path), self._counts["last"]
         self._to_audit: queue.SimpleQueue[Audit | None] = queue.SimpleQueue()
         for audit in resumed:
             self._to_audit.put(audit)
@@ -117,11 +118,11 @@ class Monitor:
         try:
             self._hand_over(inputs, certificates, time.time())
         except Exception as error:  # requests must be answered in any case
-            self._failed("could not take note of a batch", error)
+            self._errors.failed("could not take note of a batch", error)
 
     def state(self) -> MonitorState:
-        """Return the last committed state, an immutable snapshot."""
-        return self._state
+        """Return the last committed state, an immutable snapshot, with errors until now."""
+        return replace(self._state, errors=self._errors.count, writes=self._errors.writes)
 
     def flush(self, *, audits: bool = False, timeout: float = 60.0) -> bool:
         """Wait until all observations are committed; with `audits`, also until no audit waits for votes."""
@@ -212,12 +213,12 @@ class Monitor:
         """Bet on and store some work; False if the database failed and a retry makes sense."""
         try:
             self._commit(work)
+            self._errors.wrote()
         except sqlite3.OperationalError as error:  # such as a full disk; observe drops excess work
-            self._failed("could not write to its database", error)
-            self._state = self._snapshot()
+            self._errors.could_not_write(error)
             return False
         except Exception as error:  # a retry would not help
-            self._failed("gave up some observations", error)
+            self._errors.failed("gave up some observations", error)
             with self._condition:
                 self._held -= len(work.begun)
                 self._work.missed += sum(map(len, work.tops))
@@ -264,7 +265,7 @@ class Monitor:
             try:
                 outcome = self._auditor.audit(audit, lambda: not self._ending)
             except Exception as error:  # the base classifier may raise anything
-                self._failed(f"could not audit query {audit.number}", error)
+                self._errors.failed(f"could not audit query {audit.number}", error)
                 with self._condition:
                     self._work.failed.append(audit.number)
             with self._condition:
@@ -282,19 +283,15 @@ class Monitor:
             policy=self._policy,
             queries=tests[LABEL_FREE].martingale.seen,
             audited=counts[DONE],
-            errors=self._errors,
             label_free=TestState.of(tests[LABEL_FREE]),
             audits=None if self._auditor is None else TestState.of(tests[AUDITS]),
-            **{
-                name: counts[name]
-                for name in ("waiting", "dropped", "lost", "failed", "missed", "violations")
-            },
+            waiting=counts[WAITING],
+            dropped=counts["dropped"],
+            lost=counts[LOST],
+            failed=counts[FAILED],
+            missed=counts["missed"],
+            violations=counts["violations"],
         )
-
-    def _failed(self, what: str, error: Exception) -> None:
-        self._errors += 1
-        with suppress(Exception):
-            _log.error("the monitor %s: %s", what, type(error).__name__)
 
     def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
         thread = threading.Thread(target=work, name=name, daemon=True)

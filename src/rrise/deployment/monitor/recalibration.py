@@ -15,7 +15,8 @@ from rrise.certifiers.guarantee import surrogate_guarantee
 from rrise.certifiers.surrogate import SurrogateCertifier, on_device
 from rrise.deployment.export.bound_table import BoundTable, is_issued
 from rrise.deployment.export.exported import ExportedCertifier, ExportProbe
-from rrise.deployment.monitor.store import DONE, read_about, readable
+from rrise.deployment.monitor.database import check_pages, read_about, readable
+from rrise.deployment.monitor.store import DONE
 from rrise.deployment.monitor.subject import certifier_identity
 from rrise.errors import FolderError, InputError, MismatchError, SettingError
 from rrise.files import Json
@@ -55,6 +56,7 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
         raise FolderError(f"expected the database of a monitor at {path}, but there is none")
     address = f"{path.absolute().as_uri()}?mode=ro"
     with readable(path), closing(sqlite3.connect(address, uri=True)) as connection:
+        check_pages(connection, path)
         about = read_about(connection, path)
         rows = connection.execute(
             "SELECT time, top_probability, agreeing, label, score, digest FROM audits "
@@ -63,18 +65,18 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
         ).fetchall()
         (alarm,) = connection.execute("SELECT min(alarm_time) FROM tests").fetchone()
         (dropped,) = connection.execute("SELECT value FROM counters WHERE name = 'dropped'").fetchone()
-    time, top, agreeing, label, score, digest = zip(*rows, strict=True) if rows else ((),) * 6
-    return AuditedQueries(
-        about,
-        np.array(time),
-        np.array(top),
-        np.array(agreeing, dtype=np.int64),
-        np.array(label, dtype=np.int64),
-        np.array(score),
-        len(set(digest)),
-        alarm,
-        dropped,
-    )
+        time, top, agreeing, label, score, digest = zip(*rows, strict=True) if rows else ((),) * 6
+        return AuditedQueries(
+            about,
+            np.array(time, dtype=np.float64),
+            np.array(top, dtype=np.float64),
+            np.array(agreeing, dtype=np.int64),
+            np.array(label, dtype=np.int64),
+            np.array(score, dtype=np.float64),
+            len(set(digest)),
+            None if alarm is None else float(alarm),
+            int(dropped),
+        )
 
 
 def recalibrate(

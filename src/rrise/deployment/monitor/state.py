@@ -129,6 +129,7 @@ class MonitorState:
         missed: queries not seen by the label-free test, because they came too fast or were broken.
         violations: audits whose votes prove the bound of an issued certificate wrong.
         errors: errors since the process started; they are in the log.
+        writes: whether the last write to the database succeeded; a full disk makes it False.
         label_free: the test on the surrogate's top probability.
         audits: the test on the calibration score; None without a base classifier.
     """
@@ -144,6 +145,7 @@ class MonitorState:
     failed: int
     missed: int
     violations: int
-    errors: int
     label_free: TestState
     audits: TestState | None
+    errors: int = 0
+    writes: bool = True

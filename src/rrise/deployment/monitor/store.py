@@ -11,7 +11,6 @@ and the rows of new audits with the martingale that has seen their queries. Afte
 all committed transactions and nothing of the others. It is in WAL mode, and each commit is synced.
 """
 
-import fcntl
 import hashlib
 import json
 import sqlite3
@@ -19,17 +18,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rrise.deployment.monitor.database import FORMAT, check_pages, only_one, read_about, readable
 from rrise.deployment.monitor.state import ExchangeabilityTest, History
 from rrise.errors import FolderError, MismatchError
 from rrise.files import Json
+from rrise.statistics import check_level
 from rrise.statistics.martingales import ConformalMartingale
 
-FORMAT = 2
 WAITING, DONE, FAILED, LOST = "waiting", "done", "failed", "lost"
 COUNTERS = ("dropped", "missed")
 _MARTINGALE = ("grid", "seed", "calibration", "seen", "largest", "counts", "log_parts")
@@ -85,7 +85,7 @@ class MonitorStore:
         self, path: str | Path, about: Json, tests: dict[str, ExchangeabilityTest], *, keep_inputs: bool
     ) -> None:
         self.path, self.keep_inputs = Path(path), keep_inputs
-        self._lock = _only_one(self.path)
+        self._lock = only_one(self.path)
         try:
             with readable(self.path):
                 self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -95,6 +95,7 @@ class MonitorStore:
             raise
 
     def _open(self, about: Json, tests: dict[str, ExchangeabilityTest]) -> None:
+        check_pages(self._connection, self.path)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -176,52 +177,47 @@ class MonitorStore:
 
     def tests(self) -> dict[str, ExchangeabilityTest]:
         """Return the last committed tests."""
-        found = {}
         columns = (*_MARTINGALE, "rate", "alarm_time", "alarm_after", "history", "name")
-        for row in self._connection.execute(f"SELECT {', '.join(columns)} FROM tests"):
-            record = dict(zip(columns, row, strict=True))
-            martingale = {name: record[name] for name in _MARTINGALE}
-            history = json.loads(record["history"])
-            found[record["name"]] = ExchangeabilityTest(
-                ConformalMartingale.from_record(martingale),
-                record["rate"],
-                record["alarm_time"],
-                record["alarm_after"],
-                History(history["stride"], tuple((p[0], p[1], p[2]) for p in history["points"])),
-            )
-        return found
+        with readable(self.path):
+            rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM tests")
+            records = [dict(zip(columns, row, strict=True)) for row in rows]
+            return {str(record["name"]): _read_test(record) for record in records}
 
     def counts(self) -> dict[str, int]:
         """Return the counters, the number of audits by status, violations, and the last audit's number."""
         query = self._connection.execute
-        by_status = dict(query("SELECT status, count(*) FROM audits GROUP BY status").fetchall())
-        violations, last = query("SELECT total(violation), coalesce(max(number), 0) FROM audits").fetchone()
-        return {
-            **dict(query("SELECT name, value FROM counters").fetchall()),
-            **{status: by_status.get(status, 0) for status in (WAITING, DONE, FAILED, LOST)},
-            "violations": int(violations),
-            "last": last,
-        }
+        with readable(self.path):
+            by_status = dict(query("SELECT status, count(*) FROM audits GROUP BY status").fetchall())
+            audits = "SELECT total(violation), coalesce(max(number), 0) FROM audits"
+            violations, last = query(audits).fetchone()
+            counters = dict(query("SELECT name, value FROM counters").fetchall())
+            return {
+                **{name: int(counters[name]) for name in COUNTERS},
+                **{status: int(by_status.get(status, 0)) for status in (WAITING, DONE, FAILED, LOST)},
+                "violations": int(violations),
+                "last": int(last),
+            }
 
     def waiting(self, input_shape: tuple[int, ...]) -> list[Audit]:
         """Return the waiting audits with stored inputs, in order."""
-        rows = self._connection.execute(
-            "SELECT number, time, label, top_probability, lower_bound, issued, input FROM audits "
-            "WHERE status = ? AND input IS NOT NULL ORDER BY number",
-            (WAITING,),
-        )
-        return [
-            Audit(
-                number=row[0],
-                time=row[1],
-                label=row[2],
-                top_probability=row[3],
-                lower_bound=row[4],
-                issued=bool(row[5]),
-                input=np.frombuffer(row[6], "<f4").reshape(input_shape).astype(np.float32),
+        with readable(self.path):
+            rows = self._connection.execute(
+                "SELECT number, time, label, top_probability, lower_bound, issued, input FROM audits "
+                "WHERE status = ? AND input IS NOT NULL ORDER BY number",
+                (WAITING,),
             )
-            for row in rows
-        ]
+            return [
+                Audit(
+                    number=int(row[0]),
+                    time=float(row[1]),
+                    label=int(row[2]),
+                    top_probability=float(row[3]),
+                    lower_bound=float(row[4]),
+                    issued=bool(row[5]),
+                    input=np.frombuffer(row[6], "<f4").reshape(input_shape).astype(np.float32),
+                )
+                for row in rows
+            ]
 
     def close(self) -> None:
         """Close the file; another process may then use it."""
@@ -242,6 +238,19 @@ def _write_test(write: Any, name: str, test: ExchangeabilityTest) -> None:
     )
 
 
+def _read_test(record: dict[str, Any]) -> ExchangeabilityTest:
+    time, after, history = record["alarm_time"], record["alarm_after"], json.loads(record["history"])
+    return ExchangeabilityTest(
+        ConformalMartingale.from_record({name: record[name] for name in _MARTINGALE}),
+        check_level(record["rate"], "rate"),
+        None if time is None else float(time),
+        None if after is None else int(after),
+        History(
+            int(history["stride"]), tuple((int(p[0]), float(p[1]), float(p[2])) for p in history["points"])
+        ),
+    )
+
+
 def _end(write: Any, outcome: AuditOutcome) -> None:
     changed = write(
         "UPDATE audits SET status = ?, agreeing = ?, score = ?, upper_bound = ?, violation = ? "
@@ -258,40 +267,3 @@ def _end(write: Any, outcome: AuditOutcome) -> None:
     ).rowcount
     if changed != 1:
         raise FolderError(f"audit {outcome.number} is not waiting for votes: it must not be counted twice")
-
-
-def read_about(connection: sqlite3.Connection, path: Path) -> Json:
-    """Return what identifies a database; refuse another kind or format."""
-    try:
-        rows = dict(connection.execute("SELECT key, value FROM about").fetchall())
-        about: Json = {key: json.loads(value) for key, value in rows.items()}
-    except (sqlite3.Error, ValueError) as error:
-        raise FolderError(f"{path} is not the database of a monitor ({error})") from None
-    if about.get("format") != FORMAT:
-        raise FolderError(
-            f"expected format {FORMAT} in {path}, got {about.get('format')!r}: this version of rrise cannot "
-            f"read it"
-        )
-    return about
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Convert errors of SQLite into a `FolderError` that names the file."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise FolderError(f"{path} is not a readable SQLite database ({error})") from None
-
-
-def _only_one(path: Path) -> TextIO:
-    """Acquire the lock next to a database; refuse if another process holds it."""
-    if not path.parent.is_dir():
-        raise FolderError(f"cannot make {path}: the folder {path.parent} does not exist")
-    lock = path.with_name(path.name + ".lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise FolderError(f"another process has {path} open: stop it, or choose another file") from None
-    return lock

@@ -19,7 +19,10 @@ class QueryMonitor(Protocol):
         """Record queries and the surrogate's answers."""
 
     def state(self) -> Any:
-        """Return a dataclass with at least `alarm`, whether there is one, and `policy`."""
+        """Return a dataclass with at least `alarm`, whether there is one, and `policy`.
+
+        It may also have `errors`, their number, and `writes`: whether it can write down what it sees.
+        """
 
 
 class Alarm:
@@ -33,6 +36,20 @@ class Alarm:
     def raised(self) -> bool:
         """Whether the monitor has raised an alarm."""
         return self.monitor is not None and bool(self.monitor.state().alarm)
+
+    @property
+    def errors(self) -> int:
+        """How many errors the monitor had since the start."""
+        return 0 if self.monitor is None else getattr(self.monitor.state(), "errors", 0)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the service does not work as promised; None if it does."""
+        if self.raised:
+            return "the monitor has raised an alarm: see /v1/monitor"
+        if self.monitor is not None and not getattr(self.monitor.state(), "writes", True):
+            return "the monitor cannot write to its database: see the log of the service"
+        return None
 
     def state(self) -> Json:
         """Return the state of the monitor as JSON."""

@@ -4,14 +4,10 @@ Nothing here opens a path, fetches a URL or unpickles. Bodies are held only in m
 """
 
 import asyncio
-import io
 import json
-import math
-import warnings
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,13 +15,15 @@ from fastapi import Request
 from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect
 
-from rrise.data.files import read_image
+from rrise.data.image_integrity import JPEG, PNG
+from rrise.data.images import read_image
 from rrise.data.inputs import InputRange, as_inputs
+from rrise.data.npy import parse_array
 from rrise.deployment.service.forms import form_parts
 from rrise.deployment.service.refusals import RefusedError
 from rrise.errors import InputError
 
-IMAGE_TYPES = {"image/png": "PNG", "image/jpeg": "JPEG"}
+IMAGE_TYPES = {"image/png": PNG, "image/jpeg": JPEG}
 ARRAY_TYPE, JSON_TYPE, FORM_TYPE = "application/x-npy", "application/json", "multipart/form-data"
 TYPES = (*IMAGE_TYPES, ARRAY_TYPE, JSON_TYPE, FORM_TYPE)
 
@@ -137,29 +135,12 @@ class Decoder:
 
     def _values(self, kind: str, body: bytes) -> NDArray[Any]:
         if kind in IMAGE_TYPES:
-            return self._image(IMAGE_TYPES[kind], body)
+            return read_image(body, self.shape, self.input_range, (IMAGE_TYPES[kind],))
         if kind == ARRAY_TYPE:
-            return _array(body)
+            return parse_array(body)
         if kind == JSON_TYPE:
             return _json_array(body)
         raise RefusedError(415, f"expected a Content-Type out of {', '.join(TYPES)}; got {kind or 'none'}")
-
-    def _image(self, kind: str, body: bytes) -> NDArray[Any]:
-        """Return an image as `rrise certify` reads it; its size is checked before it is decoded."""
-        from PIL import Image
-
-        if len(self.shape) == 3:
-            with _image_errors(kind), warnings.catch_warnings():
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked here
-                with Image.open(io.BytesIO(body), formats=[kind]) as image:
-                    (width, height), (wanted_height, wanted_width) = image.size, self.shape[1:]
-            if (width, height) != (wanted_width, wanted_height):
-                raise InputError(
-                    f"expected an image of {wanted_width} x {wanted_height} pixels, got {width} x {height}: "
-                    f"images are not resized, because that would certify another image"
-                )
-        with _image_errors(kind):
-            return read_image(io.BytesIO(body), self.shape, self.input_range)
 
     def _form(self, content_type: str, body: bytes) -> NDArray[Any]:
         """Return the inputs of all parts of a form, in order."""
@@ -170,56 +151,6 @@ class Decoder:
         if not parts:
             raise InputError("expected at least one file in the form, got none")
         return np.concatenate(parts)
-
-
-@contextmanager
-def _image_errors(kind: str) -> Iterator[None]:
-    """Convert any error of an image decoder into an `InputError`."""
-    from PIL import UnidentifiedImageError
-
-    try:
-        yield
-    except InputError:
-        raise
-    except UnidentifiedImageError:
-        raise InputError(
-            f"the image cannot be read: expected a {kind} file, as its Content-Type says"
-        ) from None
-    except Exception as error:  # decoders raise many kinds for broken files
-        raise InputError(f"the image cannot be read: {str(error) or type(error).__name__}") from None
-
-
-def _array(body: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of a .npy file; the header must match their number."""
-    try:
-        start = _PREFIX[body[6:7]] + int.from_bytes(body[8 : _PREFIX[body[6:7]]], "little")
-        shape, fortran, dtype = _array_header(body[:start])
-    except Exception:  # its parser raises many kinds
-        raise InputError("expected the bytes of a .npy file with an array of numbers") from None
-    count = math.prod(shape)
-    if min(shape, default=0) < 0 or count * dtype.itemsize != len(body) - start:
-        raise InputError(
-            "expected the bytes of a .npy file with an array of numbers, got a header that does not match "
-            "its content"
-        )
-    return np.frombuffer(body, dtype, count, start).reshape(shape, order="F" if fortran else "C")
-
-
-_PREFIX = {b"\x01": 10, b"\x02": 12}
-"""Bytes before the header's text, by format version; the last ones hold its length."""
-
-
-@lru_cache(maxsize=64)
-def _array_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Parse the header of a .npy file; most requests have the same one."""
-    stream = io.BytesIO(header)
-    version = np.lib.format.read_magic(stream)
-    formats = np.lib.format
-    read = formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
-    if dtype.kind not in "biufc":
-        raise InputError("no numbers")
-    return shape, fortran, dtype
 
 
 def _json_array(body: bytes) -> NDArray[Any]:

@@ -71,6 +71,11 @@ class Service:
         gauge(
             "rrise_monitor_alarm", "1 once the monitor has raised an alarm.", lambda: float(self.alarm.raised)
         )
+        gauge(
+            "rrise_monitor_errors",
+            "Errors of the monitor since the start, such as failed writes.",
+            lambda: float(self.alarm.errors),
+        )
 
     @property
     def fallback_guarantee(self) -> Guarantee | None:

@@ -18,7 +18,16 @@ from rrise.errors import FolderError
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import SurrogateEvidence
 from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
-from rrise.files import Json, check_files, read_signed_json, sha256_of_file, write_bytes, write_signed_json
+from rrise.evaluation.measure.pass_time import PassTime
+from rrise.files import (
+    Json,
+    as_written,
+    check_files,
+    read_signed_json,
+    sha256_of_file,
+    write_bytes,
+    write_signed_json,
+)
 from rrise.votes.array import Votes
 from rrise.votes.smoothing import Smoothing
 
@@ -54,7 +63,7 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
         "format": _FORMAT,
         "about": evidence.about,
         "smoothing": evidence.reference.smoothing.to_json(),
-        "seconds": evidence.seconds,
+        "seconds": {name: found.to_json() for name, found in evidence.pass_times.items()},
         "fewer_votes": list(evidence.fewer_votes),
         "query_votes": list(evidence.query),
         "surrogates": [_about_surrogate(one) for one in evidence.surrogates],
@@ -70,11 +79,16 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
 def read_evidence(folder: Path) -> Evidence:
     """Read what `write_evidence` wrote; a changed or missing file is a `FolderError` that names it."""
     found = read_signed_json(folder / EVIDENCE)
-    if found["format"] != _FORMAT:
+    if found.get("format") != _FORMAT:
         raise FolderError(
-            f"the evidence in {folder} has format {found['format']!r}, and this version reads {_FORMAT}"
+            f"the evidence in {folder} has format {found.get('format')!r}, and this version reads {_FORMAT}"
         )
-    check_files(folder, found["files"], EVIDENCE)
+    with as_written(folder / EVIDENCE):
+        check_files(folder, found["files"], EVIDENCE)
+        return _evidence(folder, found)
+
+
+def _evidence(folder: Path, found: Json) -> Evidence:
     reported, calibration = (pq.read_table(folder / name) for name in (REPORTED, CALIBRATION))
     smoothing = Smoothing.from_json(found["smoothing"])
     return Evidence(
@@ -87,7 +101,7 @@ def read_evidence(folder: Path) -> Evidence:
         surrogates=tuple(_surrogate(reported, calibration, one) for one in found["surrogates"]),
         calibration_votes=_votes(calibration, smoothing),
         fewer_votes={n: _votes(calibration, smoothing, f"votes {n}") for n in found["fewer_votes"]},
-        seconds=found["seconds"],
+        pass_times={name: PassTime.from_json(value) for name, value in found["seconds"].items()},
         query={
             n: (
                 _votes(reported, smoothing, f"query votes {n}"),

@@ -9,7 +9,7 @@ from rrise.evaluation.measure.over_seeds import over_seeds
 from rrise.evaluation.measure.results import RESULTS
 from rrise.evaluation.tables.tables import build_tables, write_tables
 from rrise.evaluation.tables.text import as_markdown
-from rrise.files import Json, new_folder, read_json, write_text
+from rrise.files import Json, check_listed, new_folder, read_json, write_text
 
 MARK = "comparison.md"
 
@@ -46,4 +46,5 @@ def _results(folder: Path) -> Json:
     file = folder / "evaluation" / RESULTS
     if not file.is_file():
         raise FolderError(f"expected an evaluated run, but there is no {file}: rrise evaluate {folder}")
+    check_listed(file)
     return {**read_json(file), "run": str(folder)}
