@@ -185,3 +185,30 @@ def test_progress_begins_before_the_first_epoch_and_counts_also_after_going_on(t
 def test_settings_that_cannot_work_are_refused(changes: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         run(seeded(WithDropoutAndNorm), **changes)
+
+
+@pytest.mark.parametrize(("most", "threads"), [(10**9, 1), (100, 2)])
+def test_small_networks_train_with_one_thread(
+    most: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads inside operators wait for each other, which takes very long beside busy processes."""
+    monkeypatch.setattr("rrise.training.loop._SMALL", most)
+    used: list[int] = []
+
+    class Watched(nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            used.append(torch.get_num_threads())
+            return super().forward(inputs)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        settings = TrainingSettings(1, 1e-3, 64)
+        inputs, labels = data()
+        train_base(
+            Watched(4, 2), inputs[:64], labels[:64], inputs[64:], labels[64:], sigma=0.1, settings=settings
+        )
+        assert used[-1] == threads
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
