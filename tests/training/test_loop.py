@@ -10,6 +10,7 @@ from torch import nn
 
 import rrise
 from rrise.training.base import train_base
+from rrise.training.base_objectives import BaseObjective
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.loop import _rate
 from rrise.training.settings import TrainingHistory, TrainingSettings
@@ -33,6 +34,7 @@ def run(
     checkpoint: Checkpoint | None = None,
     stop_after: int | None = None,
     told: list[object] | None = None,
+    objective: BaseObjective | None = None,
     **changes: object,
 ) -> TrainingHistory:
     """Train a network; `told` gets what is told of progress, and "epoch" for each epoch told of."""
@@ -53,6 +55,7 @@ def run(
         labels[250:],
         sigma=0.1,
         settings=settings,
+        objective=objective,
         checkpoint=checkpoint,
         on_progress=None if told is None else told.append,
         on_epoch=on_epoch,
