@@ -110,3 +110,19 @@ def test_what_is_wrong_with_pasted_numbers_is_said(table: Any, text: str, words:
     problem.wait_for()
     assert words.lower() in problem.inner_text().lower()
     assert table.locator("#answer").is_hidden()
+
+
+def test_a_late_answer_leaves_the_box_as_it_is(table: Any) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    table.route("**/v1/certify?*", hold)
+    table.locator("#samples button").first.click()
+    box = table.get_by_label("Or paste numbers")
+    box.fill("0 0 0 1")
+    table.wait_for_timeout(100)
+    held[0].continue_()
+    table.locator("#verdict").wait_for()
+    assert box.input_value() == "0 0 0 1"
