@@ -141,7 +141,7 @@ def speeds(device: str, fraction: float, scratch: Path) -> list[dict]:
     rows = []
     for network, shape, count in (
         ("resnet-18", (3, 32, 32), int(768 * many)),
-        ("small-convnet", (1, 8, 8), int(40_000 * many)),
+        ("small-convnet", (1, 8, 8), int(400_000 * many)),
     ):
         module = build_model(network, seed=0, classes=10)
         certifier = certifier_of(module, shape, 10).to(device)

@@ -123,6 +123,7 @@ def _hold(folder: Path, held: object) -> None:
         time.sleep(600)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_killed_process_is_taken_over(folder: Path) -> None:
     held = FORKS.SimpleQueue()
     (folder / "out").mkdir()

@@ -20,6 +20,8 @@ from rrise.votes.storage import LocalStorage, Storage
 
 _PAUSE = 0.2
 """Seconds between checks for shards that other processes are working on."""
+_WRITERS = 4
+"""Parts that are written at the same time: a disk takes its time to confirm each."""
 _ALONE = "cluster"
 """The name of the claim of a process that uses a cluster."""
 _LOOKED_AT = 16
@@ -79,7 +81,7 @@ class OutputFolder:
             self._fill(certifier, self._unclaimed)
 
     def _fill(self, certifier: Shards, places: Callable[[dict[int, ExitStack]], Iterator[PartPlace]]) -> None:
-        with ThreadPoolExecutor(1) as writer:
+        with ThreadPoolExecutor(_WRITERS) as writer:
             while self.todo:
                 before = len(self.todo)
                 held: dict[int, ExitStack] = {}
@@ -87,7 +89,7 @@ class OutputFolder:
                 try:
                     with closing(certifier.parts(places(held), self._report)) as parts:
                         for part in parts:
-                            if writing:
+                            if len(writing) >= _WRITERS:
                                 self._finish(writing.popleft().result())
                             writing.append(writer.submit(self._write, part, held.pop(part.place.index)))
                     while writing:
