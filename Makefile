@@ -5,15 +5,19 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all results-check format docs bench picture clean
+.PHONY: help demo test test-all test-oldest test-newest results-check format docs docs-pictures bench picture dist \
+	test-dist clean
 
 help:
 	@echo "make demo      set up .venv and run the whole pipeline on a small real dataset (minutes)"
 	@echo "make test      set up .venv and run the linter, the type checker and the tests"
 	@echo "make test-all  the same with the slow tests"
 	@echo "make results-check  rebuild all of results/ from its evidence, after a change of what computes it"
+	@echo "make test-oldest  run the tests with the oldest supported versions; test-newest: with the newest"
+	@echo "make dist      build wheel and sdist in dist/; make test-dist: install the wheel and use it"
 	@echo "make format    let ruff format and fix the code"
-	@echo "make docs      fill the tables of settings, methods and metrics in the documents"
+	@echo "make docs      fill the tables in the documents, then build the site into build/site"
+	@echo "make docs-pictures  run the tutorials and draw the pictures of the documents again"
 	@echo "make bench     measure, and rewrite the committed tables in benchmarks/results"
 	@echo "make picture   copy the picture of the last demo run into the README"
 	@echo "make clean     remove .venv, caches and runs"
@@ -54,12 +58,29 @@ results-check: $(VENV)/.installed-dev
 		-m 'slow or not slow' -k 'results_are_what_their_evidence_gives or pages_about_them' tests/test_results.py
 	@$(BIN)/python -m tests.rebuilding
 
+test-oldest test-newest: $(VENV)/.installed-dev
+	@$(BIN)/python tests/other_versions.py $(@:test-%=%) $(PYTEST)
+
+dist: $(VENV)/.installed-dev
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+test-dist: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -m 'slow or not slow' tests/test_distribution.py
+
 format: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 docs: $(VENV)/.installed
+	@$(PIP) -e '.[docs]'
 	@$(BIN)/python docs/settings_tables.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-pictures: $(VENV)/.installed-dev
+	@$(BIN)/python docs/pictures.py
+	@for page in images tables signals production; do \
+		$(BIN)/python docs/snippets.py docs/tutorials/$$page.md --pictures docs/images/tutorials || exit 1; done
 
 bench: $(VENV)/.installed-dev
 	@$(PIP) -e '.[benchmark]'

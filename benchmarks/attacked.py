@@ -6,160 +6,39 @@
 
 The subject is a run folder, or the published evidence of one. Its calibration inputs and some of its test
 inputs calibrate two surrogates: a plain one, and one that sees inputs with query noise. Without weights, they
-are trained as the recipe says. `--plain evidence` takes the published predictions of the plain one, which is
-then not attacked. All levels and attack radii come from one calibration each. The other test
-inputs are certified as they are, and attacked. An attack is made once for each surrogate and radius. Fresh
-votes at the moved and at the natural inputs judge all levels. `benchmarks/attacked_table.py` makes the page.
+are trained as the recipe says. With `--last-layer N` they are the base classifier with a new last layer. It
+learns the published votes of the last N test inputs, which are then not judged. `--plain evidence` takes the
+published predictions of the plain one, which is then not attacked.
+
+All levels and attack radii come from one calibration each. The other test inputs are certified as they are,
+and attacked. An attack is made once for each surrogate and radius. Fresh votes at the moved and at the
+natural inputs judge all levels. `benchmarks/attacked_table.py` makes the page.
 """
 
 import argparse
 import json
 import time
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import special
-from torch import nn
 
 import rrise
-from distillation import saved_base
+from attacked_subject import FAILURES, RADII, Row, Subject
 from machine import hardware
 from rrise.audit.attacks import ATTACKS
 from rrise.audit.victim import Effort, Victim
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.methods import TWO_STAGE
-from rrise.certifiers.predictions import Predictions, calibrated_certificates
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.defaults import DOUBT
-from rrise.errors import SettingError
-from rrise.evaluation.measure.evidence import Evidence
-from rrise.evaluation.measure.evidence_files import read_evidence
 from rrise.evaluation.measure.metrics import average_certified_radius, certified_accuracy
 from rrise.files import write_json
 from rrise.models.evaluating import evaluating
-from rrise.models.weights import load_tensors, load_weights
-from rrise.runs.data import RunData
-from rrise.runs.networks import given_base
-from rrise.runs.recipe import Recipe, read_recipe
 from rrise.statistics import clopper_pearson_upper
-from rrise.training.surrogate_training import train_surrogate
-from rrise.votes.array import Votes, votes_for
-
-RADII, FAILURES = (0.125, 0.25), (0.05, 0.01)
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """A base classifier, with the votes of inputs that calibrate and of inputs that are judged."""
-
-    recipe: Recipe
-    data: RunData
-    base: nn.Module
-    evidence: Evidence
-    held: NDArray[np.float32]
-    held_votes: Votes
-    judged: NDArray[np.float32]
-    judged_from: int
-
-    @classmethod
-    def read(cls, folder: Path, root: Path | None, size: int, device: torch.device) -> "Subject":
-        """Read a run or published evidence; `size` inputs calibrate, beginning with those of the run."""
-        recipe = read_recipe(folder / "recipe.toml")
-        is_run = (folder / "base").is_dir()
-        base = saved_base(folder, recipe)[1]
-        evidence = read_evidence(folder / "evaluation" / "evidence" if is_run else folder).held_out()
-        data = RunData(recipe.data, root)
-        own = len(data.indices("calibration"))
-        more = max(0, size - own)
-        images, votes = (
-            (data.values(split)[:] for split in ("calibration", "test")),
-            evidence.calibration_votes,
-        )
-        held, test = images
-        counts = np.concatenate([np.asarray(votes), np.asarray(evidence.reference)[:more]])
-        return cls(
-            recipe,
-            data,
-            base.to(device).eval(),
-            evidence,
-            np.concatenate([held, test[:more]]),
-            Votes(counts, evidence.reference.smoothing),
-            test[more:],
-            more,
-        )
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """True classes of the judged inputs."""
-        return self.evidence.labels[self.judged_from :]
-
-    def monte_carlo(self, failure: float) -> Certificates:
-        """Return the certificates of two-stage Monte Carlo, with all votes, for the judged inputs."""
-        found = next(
-            one.certificates
-            for one in self.evidence.voting
-            if one.setting.method == TWO_STAGE.name
-            and one.setting.failure == str(failure)
-            and one.setting.budget == self.evidence.about["main_budget"]
-        )
-        return found[slice(self.judged_from, None)]
-
-    def published(self, failure: float) -> Certificates:
-        """Return the certificates of the judged inputs by the surrogate that the evidence has."""
-        own = self.evidence.surrogates[0]
-        smoothing = self.held_votes.smoothing
-        assert smoothing is not None
-        held = Predictions(
-            *(
-                np.concatenate([getattr(own.calibration, name), getattr(own.test, name)[: self.judged_from]])
-                for name in ("label", "top_probability")
-            )
-        )
-        return calibrated_certificates(
-            own.test[self.judged_from :], held, self.held_votes, smoothing=smoothing, failure=failure
-        )[0]
-
-    def surrogate(self, weights: Path | None, noise: float) -> nn.Module:
-        """Return a surrogate with these weights, or train one as the recipe does."""
-        device = next(self.base.parameters()).device
-        if weights is None:
-            settings = self.recipe.surrogate.training.changed(query_noise=noise)
-            return train_surrogate(
-                self.base,
-                self.data.training_values(),
-                settings=settings,
-                sigma=self.recipe.votes.sigma,
-                precision=self.recipe.votes.precision,
-            )
-        module = given_base(self.recipe.base)[1].float()
-        load_weights(module, load_tensors(weights), str(weights))
-        return module.to(device).eval()
-
-    def certifiers(
-        self, surrogate: nn.Module, noise: float | None
-    ) -> dict[tuple[float, float], SurrogateCertifier]:
-        """Return certifiers by attack radius and failure, all that the calibration inputs allow."""
-        how: Row = {"base": self.base, "noise_seed": 1, "allow_seen": True, "query_noise": noise}
-        device = next(self.base.parameters()).device
-        found: dict[tuple[float, float], SurrogateCertifier] = {}
-        if noise is None:
-            for failure in FAILURES:
-                made = rrise.calibrate(surrogate, self.held, self.held_votes, failure=failure, **how)
-                found[0.0, failure] = made.to(device)
-            return found
-        first = rrise.calibrate(surrogate, self.held, self.held_votes, failure=0.05, **how).to(device)
-        for radius, failure in product(RADII, FAILURES):
-            try:
-                found[radius, failure] = first.against(radius, failure=failure)
-            except SettingError as error:
-                print(f"radius {radius:g}, failure {failure:g}: {error}", flush=True)
-        return found
+from rrise.votes.array import votes_for
 
 
 def costs(subject: Subject, plain: dict[float, Certificates], noisy: Row) -> list[Row]:
@@ -284,6 +163,7 @@ def main() -> None:
     parser.add_argument("--noisy", type=Path)
     parser.add_argument("--query-noise", type=float, default=0.25)
     parser.add_argument("--calibration", type=int, default=0)
+    parser.add_argument("--last-layer", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=500)
     parser.add_argument("--votes", type=int, default=500)
     parser.add_argument("--steps", type=int, default=20)
@@ -296,7 +176,8 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     torch.backends.cudnn.benchmark = True
-    subject = Subject.read(options.subject, options.data_root, options.calibration, device)
+    size, last = options.calibration, options.last_layer
+    subject = Subject.read(options.subject, options.data_root, size, last, device)
     noise = options.query_noise
     published = options.plain == Path("evidence")
     plain = {} if published else subject.certifiers(subject.surrogate(options.plain, 0.0), None)
@@ -318,6 +199,11 @@ def main() -> None:
         | {"subject": None, "data_root": None, "plain": None, "noisy": None, "out": None},
         "costs": costs(subject, exact, noisy),
     }
+    if last:
+        found["notes"] = (
+            "The surrogates are the base classifier with a new last layer, which learned the votes of "
+            f"{last:,} other test images. Distilled surrogates certify more."
+        )
     print(json.dumps(found["costs"], indent=1), flush=True)
     if options.costs_only:
         former = json.loads(options.out.read_text())

@@ -44,24 +44,24 @@ def _section(found: Row) -> str:
     where = machine.get("gpu") or f"{machine['cores']} cores of {machine['cpu']}"
     lines = [
         "",
-        f"## {found['dataset']}",
+        f"## {found['dataset']}, query noise {found['query_noise']:g}",
         f"{found['date']} on {where}. {found['calibration_inputs']:,} inputs calibrate, "
-        f"{found['judged_inputs']:,} others are judged. Query noise {found['query_noise']:g}, sigma "
-        f"{found['sigma']:g}. {found.get('notes', '')}".rstrip(),
+        f"{found['judged_inputs']:,} others are judged, at sigma {found['sigma']:g}. "
+        f"{found.get('notes', '')}".rstrip(),
         COSTS,
         "| promised failure | attack radius | Monte Carlo | no attack radius: nothing promised under attack "
         "| with attack radius | share of Monte Carlo | calibrated at |",
         "|---:|---:|---:|---:|---:|---:|---:|",
         *map(_cost, found["costs"]),
         FOUND,
-        f"{found['attacks'][0]['inputs']:,} inputs are attacked, and {effort['votes']:,} votes judge each. "
+        f"{effort['votes']:,} fresh votes judge each input. "
         f"Attacks with gradients take {effort['steps']} steps with {effort['copies']} noisy copies and "
-        f"{effort['restarts']} starts; `queries` takes {effort['queries']} queries.",
+        f"{effort['restarts']} start{'s' * (effort['restarts'] > 1)}; `queries` takes {effort['queries']} queries.",
         "",
-        "| attack radius | promised failure | moved by | "
+        "| attack radius | promised failure | moved by | inputs | "
         + " | ".join([NATURAL, *ATTACKS])
         + " | largest share |",
-        "|---:|---:|---:|" + "---:|" * (len(ATTACKS) + 2),
+        "|---:|---:|---:|---:|" + "---:|" * (len(ATTACKS) + 2),
         *_attacks(found["attacks"]),
     ]
     return "\n".join(lines) + "\n"
@@ -98,6 +98,7 @@ def _attacks(rows: list[Row]) -> list[str]:
                 f"{own:g}" if own else "none",
                 f"{failure:g}",
                 f"{radius:g}",
+                str(found[NATURAL]["inputs"]),
                 *(_count(found[name]) if name in found else "–" for name in (NATURAL, *ATTACKS)),
                 _share(max(found.values(), key=lambda row: row["wrong"])),
             ]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from machine import hardware
+from machine import check_idle, hardware
 from rrise.certifiers.methods import JENSEN_SHANNON, RRISE
 from rrise.certifiers.predictions import Predictions
 from rrise.evaluation.measure.measurement import measure
@@ -131,7 +131,8 @@ def main() -> None:
     parser.add_argument("--classes", nargs="*", type=int, default=list(LIMITS), choices=list(LIMITS))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    results = {"hardware": hardware("cpu"), "runs": [evaluate(classes) for classes in options.classes]}
+    machine = hardware("cpu") | {"busy_cores": check_idle(options.out)}
+    results = {"hardware": machine, "runs": [evaluate(classes) for classes in options.classes]}
     options.out.mkdir(exist_ok=True, parents=True)
     (options.out / "evaluation-cpu.json").write_text(json.dumps(results, indent=2) + "\n")
     (options.out / "evaluation-cpu.md").write_text(table(results))

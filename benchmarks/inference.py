@@ -6,15 +6,17 @@
 For eager and compiled torch, ONNX Runtime and OpenVINO (where installed), fp32 and int8: the time of one
 input and of 256, with and without the certificate, and certified accuracy and average certified radius on
 test inputs, each form calibrated in itself. Monte Carlo at 10,000 votes stands beside them: its certificates
-come from the run's stored votes, its time from a part of the passes. Times are the best of several in turns;
+come from the run's stored votes, its time from a part of the passes. Times are medians of several turns;
 compare ratios.
 """
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -25,7 +27,7 @@ import onnx
 import torch
 
 import rrise
-from machine import best_of, hardware
+from machine import check_idle, hardware, median_of, seconds_of
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import surrogate_guarantee
 from rrise.certifiers.surrogate import SurrogateCertifier
@@ -114,23 +116,24 @@ def in_runtime(
 
 
 def timed(contenders: list[Contender], inputs: np.ndarray) -> dict[str, dict[str, float]]:
-    """Time every contender in turns, and keep the best of each."""
-    best: dict[str, dict[str, float]] = {c.name: {} for c in contenders}
+    """Time every contender in turns, and return the median of each."""
+    taken: dict[str, dict[str, list[float]]] = {c.name: defaultdict(list) for c in contenders}
     for turn in range(TURNS):
         for contender in contenders:
             progress(f"turn {turn + 1} of {TURNS}: {contender.name}")
             time.sleep(0.2)  # threads of the runtime before stop spinning
-            kept = best[contender.name]
+            kept = taken[contender.name]
             for size, times in ((1, SINGLES), (BATCH, BATCHES)):
                 batch = inputs[:size]
                 if size == 1 or turn == 0:
                     contender.bare(batch)
                 for _ in range(times):  # in turns too, since processors change their pace
                     for what, act in (("bare", contender.bare), ("certificate", contender.certify)):
-                        name = f"{what}_{size}_s"
-                        seconds = best_of(1, lambda act=act, batch=batch: act(batch))
-                        kept[name] = min(seconds, kept.get(name, np.inf))
-    return best
+                        kept[f"{what}_{size}_s"].append(seconds_of(lambda act=act, batch=batch: act(batch)))
+    return {
+        name: {what: statistics.median(seconds) for what, seconds in kept.items()}
+        for name, kept in taken.items()
+    }
 
 
 def quality(label: np.ndarray, radius: np.ndarray, issued: np.ndarray, truth: np.ndarray) -> dict:
@@ -160,7 +163,7 @@ def monte_carlo(run: Path, certifier: SurrogateCertifier, inputs: np.ndarray, tr
     method = rrise.MonteCarlo(TIMED_VOTES, failure=level)
     base, smoothing = load_model(run / "base"), certifier.smoothing
     how = {"sigma": smoothing.sigma, "precision": smoothing.precision, "selection_votes": SELECTION}
-    seconds = best_of(2, lambda: method.bind(base, batch_size=BATCH, **how).certify(inputs[:1]))
+    seconds = median_of(3, lambda: method.bind(base, batch_size=BATCH, **how).certify(inputs[:1]))
     per_input = seconds * (n + SELECTION) / (TIMED_VOTES + SELECTION)
     return {
         "form": f"Monte Carlo, n={n:,}",
@@ -204,7 +207,7 @@ def table(results: dict) -> str:
         f"Measured {machine['date']}, Python {machine['python']}, torch {machine['torch']}, by `python "
         f"benchmarks/inference.py`: {data['network']}, inputs {data['shape']}, {data['test_inputs']:,} test "
         f"inputs of {data['source']}, total failure {data['failure']}, {data['calibration_inputs']:,} "
-        f"calibration inputs, each form calibrated in itself. Times are the best of several in one run; "
+        f"calibration inputs, each form calibrated in itself. Times are medians of several turns in one run; "
         f"compare ratios.",
         "",
         "| form | one input, ms | bare pass, ms | ratio | in 256: inputs/s | ratio to bare | "
@@ -250,6 +253,7 @@ def main() -> None:
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
+    busy = check_idle(options.out)
     recipe = read_recipe(options.run / "recipe.toml")
     run_data = RunData(recipe.data, options.data_root)
     certifier = rrise.load_certifier(options.run / "certifier")
@@ -263,7 +267,7 @@ def main() -> None:
     rows = [row_of(c.name, times[c.name], times[EAGER], measured[c.name]) for c in found]
     rows.append(monte_carlo(options.run, certifier, inputs, truth))
     results = {
-        "hardware": hardware("cpu"),
+        "hardware": hardware("cpu") | {"busy_cores": busy},
         "data": {
             "source": recipe.data.source,
             "network": recipe.surrogate.architecture or recipe.base.architecture,

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import hardware
+from machine import check_idle, hardware
 from published import Columns, table
 from rrise.data.benchmarks import BENCHMARKS
 from rrise.files import Json
@@ -70,12 +70,12 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--generated", type=Path)
     options = parser.parse_args()
-    measured = {}
+    busy, measured = check_idle(), {}
     for name in options.names:
         is_generated = options.generated is not None and (options.generated / f"{name}.npz").exists()
         row = timed(name, options.generated if is_generated else options.data_root)
         measured[name] = {"images": "generated" if is_generated else "real", **row}
-    machine = hardware()
+    machine = hardware() | {"busy_cores": busy}
     (RESULTS / "quick-cpu.json").write_text(
         json.dumps({"hardware": machine, "recipes": measured}, indent=1) + "\n"
     )

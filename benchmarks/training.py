@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from machine import hardware
+from machine import check_idle, hardware
 from rrise.data.augmentation import Augmentation
 from rrise.data.sources import Pixels
 from rrise.models.catalogue import build_model
@@ -205,7 +205,8 @@ def main() -> None:
     path.parent.mkdir(exist_ok=True, parents=True)
     before = json.loads(path.read_text()) if path.exists() else {}
     pairs = dict(before.get("pairs", {}))
-    results = {"hardware": hardware(options.device), "device": options.device, "pairs": pairs}
+    machine = hardware(options.device) | {"busy_cores": check_idle(options.out)}
+    results = {"hardware": machine, "device": options.device, "pairs": pairs}
 
     def write() -> None:
         results["pairs"] = {pair: pairs[pair] for pair in PAIRS if pair in pairs}

@@ -17,13 +17,15 @@ from rrise.deployment.service.settings import ServiceSettings
 from rrise.evaluation.measure.all_metrics import METRICS
 from rrise.runs.settings import TABLES
 from rrise.runs.vote_recipe import VoteRecipe
-from rrise.settings import markdown_table
+from rrise.settings import declared, markdown_table
 from rrise.statistics import SCORES
+from rrise.training.base_objectives import BASE_OBJECTIVES
 
 DOCUMENTS = sorted(Path(__file__).parent.glob("*.md"))
 OPTIONS: dict[str, type] = {"serve": ServiceSettings, "monitor": MonitorSettings}
 """Settings that are set on the command line alone; all others are keys of a recipe."""
-SETTINGS: dict[str, type] = {**OPTIONS, "rrise vote": VoteRecipe, **TABLES}
+OF_OBJECTIVES = {f"objective {name}": kind for name, kind in BASE_OBJECTIVES.items() if declared(kind)}
+SETTINGS: dict[str, type] = {**OPTIONS, "rrise vote": VoteRecipe, **TABLES, **OF_OBJECTIVES}
 _PLACE = re.compile(r"(<!-- (?P<kind>settings|registry): (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

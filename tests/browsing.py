@@ -30,7 +30,7 @@ LEAST_CONTRAST = """() => {
     }
   };
   let worst = 21;
-  for (const part of document.querySelectorAll("main *:not(svg *), header *, footer *")) {
+  for (const part of document.querySelectorAll("main *:not(svg *), header *, nav *, footer *")) {
     if (![...part.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
     if (part.tagName === "SCRIPT" || !part.getClientRects().length) continue;
     const [a, b] = [light(parse(getComputedStyle(part).color)), light(ground(part))];

@@ -19,6 +19,13 @@ hypothesis.settings.register_profile("rrise", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("rrise")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests calibrate poor classifiers; documents and docstrings show good ones."""
+    for item in items:
+        if "tests" in item.path.relative_to(item.config.rootpath).parts:
+            item.add_marker(pytest.mark.filterwarnings("ignore::rrise.errors.LittleIssuedWarning"))
+
+
 @pytest.fixture(autouse=True)
 def _same_random_weights_every_time() -> None:
     torch.manual_seed(0)

@@ -7,7 +7,9 @@ from typing import Any
 
 FORKS = multiprocessing.get_context("forkserver")
 """Children are forked by one server, which has loaded torch and computed nothing."""
-FORKS.set_forkserver_preload(["torch", "rrise.votes.store", "rrise.training.base", "rrise.runs.pipeline"])
+FORKS.set_forkserver_preload(
+    ["torch", "rrise.votes.store", "rrise.training.base", "rrise.runs.pipeline", "rrise.deployment.bulk.run"]
+)
 
 
 def with_torch(function: Callable[..., object], *arguments: Any) -> BaseProcess:

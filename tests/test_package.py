@@ -1,11 +1,13 @@
 """The house itself: what is public, what loads when, and which room may call which."""
 
 import ast
+import importlib
 import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +30,7 @@ ROOMS = [
 """In the order in which rooms may depend on each other: a room imports from itself and from earlier ones."""
 SUB_ROOMS = {
     "evaluation": ["measure", "tables", "figures", "report"],
-    "deployment": ["priority", "export", "loading", "monitor", "service"],
+    "deployment": ["priority", "export", "loading", "bulk", "monitor", "service"],
 }
 """The same inside a room; single files at its root have their place too."""
 BESIDE = {("evaluation", "query"): {"measure", "query"}}
@@ -134,3 +136,28 @@ def test_nothing_is_pickled() -> None:
         calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         assert not calls & {"torch.load", "torch.save", "torch.export.load", "torch.export.save"}, path
         assert not calls & {"exec", "eval", "compile"}, path
+
+
+DOCUMENTED = [
+    "rrise.runs.pipeline.run_recipe",
+    "rrise.data.catalogue.load_dataset",
+    "rrise.models.folder.load_model",
+]
+
+
+@pytest.mark.parametrize("name", [*(f"rrise.{name}" for name in rrise.__all__), *DOCUMENTED])
+def test_every_path_may_be_a_text(name: str) -> None:
+    module, _, last = name.rpartition(".")
+    found = getattr(importlib.import_module(module), last)
+    inside = [getattr(found, part) for part in vars(found)] if inspect.isclass(found) else []
+    for function in filter(inspect.isroutine, [found, *inside]):
+        for parameter in _parameters(function):
+            words = str(parameter.annotation)
+            assert "Path" not in words or "str" in words, f"{name} takes no text as {parameter}"
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in C
+        return []

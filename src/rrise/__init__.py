@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rrise.certifiers.sequential import Sequential as Sequential
     from rrise.certifiers.surrogate import SurrogateCertifier as SurrogateCertifier
     from rrise.certifiers.with_votes import SurrogateWithVotes as SurrogateWithVotes
+    from rrise.deployment.bulk.run import certify_dataset as certify_dataset
     from rrise.deployment.export.exporting import export_certifier as export_certifier
     from rrise.deployment.loading import load_deployed as load_deployed
     from rrise.deployment.monitor.monitor import Monitor as Monitor
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from rrise.votes.collect import collect_votes as collect_votes
     from rrise.votes.live import LiveVotes as LiveVotes
     from rrise.votes.noise import Gaussian as Gaussian
+    from rrise.votes.noise import UnclippedGaussian as UnclippedGaussian
     from rrise.votes.plan import VotePlan as VotePlan
     from rrise.votes.reading import read_sequence as read_sequence
     from rrise.votes.reading import read_votes as read_votes
@@ -68,10 +70,12 @@ _HOMES = {
     "SurrogateTraining": "rrise.training.settings",
     "SurrogateWithVotes": "rrise.certifiers.with_votes",
     "TrainingSettings": "rrise.training.settings",
+    "UnclippedGaussian": "rrise.votes.noise",
     "VotePlan": "rrise.votes.plan",
     "VoteStore": "rrise.votes.store",
     "Votes": "rrise.votes.array",
     "calibrate": "rrise.certifiers.calibrating",
+    "certify_dataset": "rrise.deployment.bulk.run",
     "collect_votes": "rrise.votes.collect",
     "create_app": "rrise.deployment.service.app",
     "export_certifier": "rrise.deployment.export.exporting",

@@ -68,6 +68,10 @@ def as_path(value: object, what: str) -> Path:
     return Path(value)
 
 
+class LittleIssuedWarning(UserWarning):
+    """A calibrated certifier abstains on nearly all of its calibration inputs."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence ending that suggests the nearest known name, or nothing.
 

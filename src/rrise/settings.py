@@ -6,7 +6,7 @@ Checks, command-line options and documentation tables are all generated from tha
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -46,6 +46,8 @@ class Setting:
         names: the allowed texts.
         option: the name on the command line, if it differs from the field's.
         unset: what holds if the default is None.
+        quiet: `stored_settings` leaves it out while it has its default. A setting that is added later thus
+            changes nothing that is stored.
     """
 
     help: str
@@ -57,6 +59,7 @@ class Setting:
     names: tuple[str, ...] = ()
     option: str = ""
     unset: str = "none"
+    quiet: bool = False
 
     @property
     def limits(self) -> str:
@@ -165,6 +168,12 @@ def check_settings(settings: Any, prefix: str = "") -> None:
     """Refuse values that the declaration does not allow; `prefix` precedes names in errors."""
     for part in declared(type(settings)):
         part.check(getattr(settings, part.name), f"{prefix}{part.name}")
+
+
+def stored_settings(settings: Any) -> dict[str, Any]:
+    """Return the settings of a dataclass as they are stored: without quiet ones at their default."""
+    unsaid = {part.name: part.default for part in declared(type(settings)) if part.setting.quiet}
+    return {name: value for name, value in asdict(settings).items() if unsaid.get(name, MISSING) != value}
 
 
 def table_rows(kind: type[Any], *, options: bool = False) -> list[tuple[str, str, str, str]]:

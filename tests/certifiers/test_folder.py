@@ -12,6 +12,7 @@ from torch import nn
 
 import rrise
 from rrise.certifiers import folder as folder_module
+from rrise.certifiers.held_out import HELD_OUT
 from rrise.models.weights import load_tensors, save_tensors
 from tests.closed_forms import HalfSpace
 from tests.signing import sign
@@ -34,7 +35,7 @@ def saved(certifier: rrise.Certifier, tmp_path: Path) -> Path:
 
 
 def test_holds_everything_and_nothing_half_written(saved: Path) -> None:
-    assert sorted(path.name for path in saved.iterdir()) == sorted(FILES)
+    assert sorted(path.name for path in saved.iterdir()) == sorted([*FILES, HELD_OUT])
     assert [path.name for path in saved.parent.iterdir()] == ["certifier"]
 
 

@@ -138,6 +138,7 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
             ["--base", "torch.nn:Identity", "--data", "x.bin", *SETTINGS],
             "tiny-imagenet, FILE.npy, npz:FILE or a folder",
         ),
+        (["--base", "torch.nn:Identity", "--data", "cifar-10", *SETTINGS], "--split train or --split test"),
         (["--base", "torch.nn:Identity", "--data", "npz:x.npz", *SETTINGS], "there is no file x.npz"),
         (["--base", "x", "--backend", "slurm"], "a back end out of local, ray; got 'slurm'"),
         (["--base", "x", "--workers", "2"], "--workers needs --backend ray"),

@@ -205,3 +205,9 @@ def test_a_built_architecture_that_is_changed_has_another_fingerprint() -> None:
     assert fingerprint(built) == before
     built.temperature = 2.0
     assert fingerprint(built) not in {before, changed}
+
+
+def test_small_networks_fit_any_small_input() -> None:
+    coloured = build_model("small-convnet", seed=0, image_size=(7, 9), channels=3, classes=4)
+    assert coloured(torch.rand(2, 3, 7, 9)).shape == (2, 4)
+    assert build_model("small-mlp", seed=0, inputs=12, classes=4)(torch.rand(2, 3, 4)).shape == (2, 4)

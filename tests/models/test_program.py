@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from rrise.errors import FolderError, MismatchError
 from rrise.models import program as program_module
 from rrise.models.catalogue import build_model
 from rrise.models.export import NotAProgramError, write_program
@@ -159,3 +160,22 @@ def test_damaged_programs_are_refused() -> None:
         Program({**graph, "calls": graph["calls"] * 2}, program.weights).module()
     with pytest.raises(ValueError, match="damaged or edited"):
         Program({**graph, "output": "nothing"}, program.weights).module()
+
+
+def test_narrow_weights_are_computed_with_in_float32() -> None:
+    module, inputs = nn.Linear(4, 3).bfloat16().float(), torch.rand(5, 4)
+    program = write_program(module, inputs).stored_as(torch.bfloat16)
+    assert {weight.dtype for weight in program.weights.values()} == {torch.bfloat16}
+    assert torch.equal(program.module()(inputs), module(inputs))
+
+
+def test_weights_that_a_narrower_type_rounds_are_refused() -> None:
+    program = write_program(nn.Linear(4, 3), torch.rand(5, 4))
+    with pytest.raises(MismatchError, match=r"float32 weights that torch.bfloat16 holds exactly"):
+        program.stored_as(torch.bfloat16)
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    program = write_program(nn.Linear(4, 3), torch.rand(5, 4))
+    with pytest.raises(FolderError, match="unknown precision 'int4'"):
+        Program({**program.graph, "precision": "int4"}, program.weights).module()

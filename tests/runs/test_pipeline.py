@@ -55,7 +55,7 @@ def numbers(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / RESULTS).read_text())
     for result in found["results"]:
         del result["metrics"]["seconds"]
-    return {name: value for name, value in found.items() if name not in ("run", "evaluated")}
+    return {name: value for name, value in found.items() if name not in ("run", "evaluated", "pass_times")}
 
 
 @pytest.fixture
@@ -190,6 +190,16 @@ def test_how_a_step_computes_is_no_reason_to_do_it_again(copied: Path) -> None:
     run_quick(copied, console, base__compile=False, surrogate__compile=False)
     assert "base: up to date" in said(console)
     assert "surrogate: up to date" in said(console)
+
+
+def test_a_certifier_that_issues_little_is_told_of_every_time(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rrise.certifiers.advice.LITTLE", 1.1)
+    for failure in (0.2, 0.2):
+        console = listening()
+        run_quick(copied, console, calibration__failure=failure)
+        assert said(console).count("warning: the certifier issues a radius for") == 1
 
 
 def test_a_damaged_step_is_done_again(copied: Path) -> None:

@@ -12,6 +12,7 @@ from torch import nn
 
 import rrise
 from rrise.models.catalogue import build_model
+from rrise.votes import tuning
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs
 from rrise.votes.plan import SHARD, VotePlan
@@ -180,6 +181,14 @@ def test_a_short_job_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == Execution(even_batch(64 * 4000, usual_batch((64,), "cpu")), False, True)
 
 
+def test_a_job_of_seconds_is_measured_by_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = []
+    monkeypatch.setattr(VoteEngine, "try_batch", lambda *_: batches.append(time.sleep(0.01)))
+    plan, points = VotePlan(0.5, 40_000, 7), torch.rand(64, 64)
+    assert not choose_execution(nn.Linear(64, 2), plan, points, 64).compiled
+    assert len(batches) == 1
+
+
 class Starved(nn.Module):
     """A classifier whose process waits for a busy machine before each large batch."""
 
@@ -192,7 +201,8 @@ class Starved(nn.Module):
         return inputs
 
 
-def test_other_processes_change_no_choice() -> None:
+def test_other_processes_change_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_SHORT_JOB", 0.0)
     points, plan = torch.rand(SHARD, 1024), VotePlan(0.5, 5000, 7)  # a second of work; minutes of waiting
     quick, starved = (choose_execution(base, plan, points, SHARD) for base in (nn.Identity(), Starved()))
     assert quick == starved

@@ -13,7 +13,7 @@ from scipy import stats
 
 import rrise
 from rrise.deployment.export.bound_table import BoundTable
-from rrise.errors import FolderError, SettingError
+from rrise.errors import FolderError, InputError, MismatchError, SettingError
 from rrise.statistics import certified_radius
 from rrise.votes.noise import NOISES, Noise, as_noise, noise_from_json
 from rrise.votes.philox import key_of, standard_normal
@@ -79,7 +79,7 @@ def test_files_of_gaussian_noise_say_sigma_alone_and_others_name_themselves(halv
         assert Smoothing.from_json(smoothing.to_json()) == smoothing
     with pytest.raises(ValueError, match="noise gaussian here, halved there"):
         Smoothing("b", rrise.Gaussian(0.25), None, "float32").check_same(other, "these", "those")
-    with pytest.raises(FolderError, match="expected noise out of gaussian, halved; got 'cauchy'"):
+    with pytest.raises(FolderError, match="out of gaussian, unclipped-gaussian, halved; got 'cauchy'"):
         noise_from_json({"noise": "cauchy", "sigma": 1})
 
 
@@ -124,3 +124,31 @@ def test_a_kind_of_gaussian_noise_does_not_pass_for_gaussian() -> None:
         name: ClassVar[str] = "doubled"
 
     assert Doubled(0.25).to_json() == {"noise": "doubled", "sigma": 0.25}
+
+
+def test_unclipped_noise_may_leave_the_range_and_inputs_may_not(
+    half_space: HalfSpace, uniform: np.ndarray
+) -> None:
+    settings = {"n": 200, "seed": 3}
+    noise = rrise.UnclippedGaussian(0.5)
+    votes = rrise.collect_votes(half_space, uniform[:100], sigma=noise, **settings)
+    same = rrise.collect_votes(half_space, uniform[:100], sigma=0.5, input_range=None, **settings)
+    clipped = rrise.collect_votes(half_space, uniform[:100], sigma=0.5, **settings)
+    np.testing.assert_array_equal(votes, same)
+    assert (np.asarray(votes) != np.asarray(clipped)).any()
+    exact = half_space.probabilities(uniform[:100], 0.5)[:, 1]
+    assert stats.binomtest(int(votes[:, 1].sum()), 200 * 100, exact.mean()).pvalue > 1e-3
+    with pytest.raises(InputError, match=r"expected inputs in \[0, 1\], got values from"):
+        rrise.collect_votes(half_space, uniform[:100] + 1, sigma=noise, **settings)
+
+
+def test_unclipped_noise_is_another_noise_to_everybody() -> None:
+    noise = rrise.UnclippedGaussian(0.5)
+    smoothing = Smoothing("b", noise, (0.0, 1.0), "float32")
+    assert smoothing.noise_range is None
+    assert Smoothing("b", 0.5, (0.0, 1.0), "float32").noise_range == (0.0, 1.0)
+    assert Smoothing.from_json(smoothing.to_json()) == smoothing != Smoothing("b", 0.5, (0.0, 1.0), "float32")
+    with pytest.raises(MismatchError, match="noise unclipped-gaussian here, gaussian there"):
+        smoothing.check_same(Smoothing("b", 0.5, (0.0, 1.0), "float32"), "these", "those")
+    with pytest.raises(SettingError, match="positive noise level"):
+        rrise.UnclippedGaussian(0)

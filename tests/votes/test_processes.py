@@ -201,7 +201,8 @@ def store(tmp_path: Path) -> VoteStore:
 class TestRay:
     @pytest.mark.usefixtures("ray")
     def test_workers_give_the_bytes_of_the_local_back_end(self, store, tmp_path: Path) -> None:
-        from rrise.votes.ray_backend import Cluster, ray_backend
+        from rrise.votes.cluster import Cluster
+        from rrise.votes.ray_backend import ray_backend
 
         seen = []
         with ray_backend(store, Cluster(workers=2), batch_size=640, compiled=False) as backend:
@@ -212,7 +213,8 @@ class TestRay:
     @pytest.mark.usefixtures("ray")
     @pytest.mark.slow
     def test_workers_go_on_where_a_smaller_collection_ended(self, store, tmp_path: Path) -> None:
-        from rrise.votes.ray_backend import Cluster, ray_backend
+        from rrise.votes.cluster import Cluster
+        from rrise.votes.ray_backend import ray_backend
 
         _reference(store.storage.folder, 200)
         seen = []
@@ -224,7 +226,8 @@ class TestRay:
 
     @pytest.mark.slow
     def test_a_killed_worker_is_replaced_and_its_shard_done_again(self, ray, store, tmp_path: Path) -> None:
-        from rrise.votes.ray_backend import Cluster, ray_backend
+        from rrise.votes.cluster import Cluster
+        from rrise.votes.ray_backend import ray_backend
 
         killed = []
 
@@ -243,7 +246,8 @@ class TestRay:
     @pytest.mark.usefixtures("ray")
     @pytest.mark.slow
     def test_what_goes_wrong_in_a_worker_is_said_here(self, tmp_path: Path) -> None:
-        from rrise.votes.ray_backend import Cluster, ray_backend
+        from rrise.votes.cluster import Cluster
+        from rrise.votes.ray_backend import ray_backend
 
         points = np.full((SHARD + 10, 2), 0.2, np.float32)
         points[SHARD + 3] = 0.9
@@ -255,7 +259,8 @@ class TestRay:
 
     @pytest.mark.usefixtures("ray")
     def test_more_than_the_cluster_has_is_refused(self, store, tmp_path: Path) -> None:
-        from rrise.votes.ray_backend import Cluster, ray_backend
+        from rrise.votes.cluster import Cluster
+        from rrise.votes.ray_backend import ray_backend
 
         elsewhere = pytest.raises(ValueError, match="create the store with device='cuda'")
         with elsewhere, ray_backend(store, Cluster(gpus_per_worker=1)):

@@ -289,7 +289,7 @@ def test_votes_at_a_url(store: VoteStore) -> None:
 
 
 def test_an_unknown_kind_of_url_is_a_sentence() -> None:
-    with pytest.raises(ValueError, match="cannot store votes at nowhere://x"):
+    with pytest.raises(ValueError, match="cannot store files at nowhere://x"):
         storage_at("nowhere://x")
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import Certifier
+from rrise.data.inputs import InputRange
 from rrise.settings import Setting, check_settings
 from rrise.statistics import Threat
 from rrise.votes.smoothing import Smoothing
@@ -84,7 +85,8 @@ class Victim:
 
     def smoothed(self, inputs: torch.Tensor, label: torch.Tensor, copies: int) -> torch.Tensor:
         """Return an estimate of the logit of a class under noise, with a gradient."""
-        share = self._averaged(self.base, inputs, self.smoothing.sigma, copies).gather(1, label[:, None])
+        noise = self.smoothing.sigma, self.smoothing.noise_range
+        share = self._averaged(self.base, inputs, *noise, copies).gather(1, label[:, None])
         return share[:, 0].clamp(1e-4, 1 - 1e-4).logit()
 
     def said(
@@ -95,7 +97,7 @@ class Victim:
         If queries have noise, it is that of the average probability.
         """
         if self.query_noise:
-            share = self._averaged(network, inputs, self.query_noise, copies).gather(1, label[:, None])
+            share = self._averaged(network, inputs, *self._of_queries, copies).gather(1, label[:, None])
             return share[:, 0].clamp(1e-6, 1 - 1e-6).logit()
         logits = self._logits(network, inputs)
         own: torch.Tensor = logits.gather(1, label[:, None])[:, 0]
@@ -105,17 +107,24 @@ class Victim:
         """Return the classes of each input from the most to the least probable for a network."""
         with torch.no_grad():
             if self.query_noise:
-                found = self._averaged(network, inputs, self.query_noise, copies)
+                found = self._averaged(network, inputs, *self._of_queries, copies)
             else:
                 found = self._logits(network, inputs)
             ranked: torch.Tensor = found.argsort(dim=1, descending=True)
         return ranked
 
-    def _averaged(self, network: nn.Module, inputs: torch.Tensor, level: float, copies: int) -> torch.Tensor:
+    @property
+    def _of_queries(self) -> tuple[float, InputRange]:
+        """The level of query noise, and the range that it is clipped to."""
+        return self.query_noise, self.smoothing.input_range
+
+    def _averaged(
+        self, network: nn.Module, inputs: torch.Tensor, level: float, limits: InputRange, copies: int
+    ) -> torch.Tensor:
         """Return the average class probabilities over noisy copies."""
         noisy = inputs + level * self.normal(inputs, copies)
-        if self.smoothing.input_range is not None:
-            noisy = noisy.clamp(*self.smoothing.input_range)
+        if limits is not None:
+            noisy = noisy.clamp(*limits)
         shares = self._logits(network, noisy.flatten(0, 1)).softmax(dim=1)
         average: torch.Tensor = shares.unflatten(0, (copies, len(inputs))).mean(dim=0)
         return average

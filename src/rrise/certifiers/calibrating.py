@@ -8,14 +8,16 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from rrise.certifiers.advice import advice_on
 from rrise.certifiers.guarantee import surrogate_guarantee
+from rrise.certifiers.held_out import HeldOut
 from rrise.certifiers.probe import Probe
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import query_evidence
 from rrise.data.inputs import InputRange, as_inputs, check_input_range, input_digests
 from rrise.defaults import FAILURE, SCORE
-from rrise.errors import InputError, MismatchError, RriseError, SettingError
+from rrise.errors import InputError, LittleIssuedWarning, MismatchError, RriseError, SettingError
 from rrise.models.checks import check_is_function, check_module
 from rrise.models.evaluating import evaluating
 from rrise.models.export import NotAProgramError, write_program
@@ -155,7 +157,7 @@ def calibrate(
         groups=class_groups(per, names),
         threat=threat,
     )
-    return SurrogateCertifier(
+    certifier = SurrogateCertifier(
         network=network,
         program=program,
         probe=probe,
@@ -166,7 +168,11 @@ def calibrate(
         guarantee=surrogate_guarantee(calibration, evidence, smoothing, trained_on),
         class_names=names,
         query=None if threat else query_evidence(ordered, votes, query_votes, label),
+        held_out=HeldOut.kept(inputs, counts),
     )
+    if (advice := advice_on(certifier)) is not None:
+        warnings.warn(advice, LittleIssuedWarning, stacklevel=2)
+    return certifier
 
 
 def _threat(
@@ -176,7 +182,7 @@ def _threat(
     if query_noise is None and (radius or tries != 1) and isinstance(surrogate, Surrogate):
         query_noise = surrogate.query_noise or None
     found = threat_of(radius, query_noise, tries, noise.sigma)
-    if found is not None and type(noise) is not Gaussian:
+    if found is not None and not isinstance(noise, Gaussian):
         raise SettingError(f"query noise needs votes with Gaussian noise, got {noise.name} noise")
     return found
 

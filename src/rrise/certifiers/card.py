@@ -12,6 +12,7 @@ def model_card(certifier: SurrogateCertifier) -> str:
     shape = " x ".join(str(size) for size in certifier.input_shape)
     facts, words = guarantee.calibration, guarantee.words
     assert facts is not None
+    clipping = "nothing" if smoothing.noise_range is None else describe_range(smoothing.noise_range)
     return f"""# RRISE certifier
 
 One forward pass per input returns one of {len(certifier.class_names)} classes and a certified radius
@@ -44,7 +45,7 @@ Not promised:
 |---|---|
 | base classifier (fingerprint) | `{smoothing.base}` |
 | noise level sigma | {exactly(smoothing.sigma)} |
-| noise clipped to | {describe_range(smoothing.input_range)} |
+| noise clipped to | {clipping} |
 | precision | {smoothing.precision} |
 
 ## Calibration

@@ -5,6 +5,7 @@
     program.json           the surrogate's graph (absent if it could not be written as one)
     probe.safetensors      two typical inputs and the surrogate's logits for them, checked on loading
     calibration.parquet    per calibration input: the data that the offset was computed from
+    held-out.safetensors   the calibration inputs and their votes, for an export; may be deleted
     README.md              the model card
 
 Checksums detect damage and careless edits. They are not a signature: anyone can recompute them.
@@ -21,6 +22,7 @@ from torch import nn
 from rrise._version import __version__
 from rrise.certifiers.card import model_card
 from rrise.certifiers.guarantee import Guarantee, surrogate_guarantee
+from rrise.certifiers.held_out import HELD_OUT
 from rrise.certifiers.probe import Probe
 from rrise.certifiers.stored_calibration import (
     calibration_from_json,
@@ -75,6 +77,8 @@ def save_certifier(certifier: SurrogateCertifier, folder: Path) -> None:
             save_query(certifier.query, new / QUERY)
         write_text(new / CARD, model_card(certifier))
         write_signed_json(new / MANIFEST, _manifest(certifier, new))
+        if certifier.held_out is not None:
+            certifier.held_out.save(new)
 
 
 def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) -> SurrogateCertifier:
@@ -215,7 +219,7 @@ def _replaceable(folder: Path) -> bool:
     except FolderError:
         return False
     ours = manifest.get("kind", KIND) == KIND
-    return ours and names <= {MANIFEST, "manifest.json", *manifest.get("files", ())}
+    return ours and names <= {MANIFEST, HELD_OUT, "manifest.json", *manifest.get("files", ())}
 
 
 def _save_network(certifier: SurrogateCertifier, folder: Path) -> None:

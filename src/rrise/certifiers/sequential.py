@@ -12,6 +12,7 @@ from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee, per_input_guarantee
 from rrise.certifiers.guarantee_words import register_words
 from rrise.certifiers.method import Method, register_method
+from rrise.certifiers.sequential_rules import Decision, Estimate, Rule
 from rrise.certifiers.voting import SELECTION_VOTES, VoteMethod, check_enough_votes, check_whole_number
 from rrise.errors import SettingError
 from rrise.looks import SKY, Look
@@ -20,10 +21,6 @@ from rrise.votes.noise import Noise
 from rrise.votes.sequence import VoteSequence
 from rrise.votes.smoothing import Smoothing
 
-LOOKS = 100
-"""The default number of looks."""
-HOPE = 2.0
-"""Standard errors added to the proportion of an input that has no certificate yet."""
 TOLERANCES = (0.01, 0.05)
 """Relative gains at which evaluations stop, the same as for Baseline 3."""
 
@@ -56,28 +53,37 @@ class SequentialLook:
 
 @dataclass(frozen=True)
 class Sequential(VoteMethod):
-    """Votes until the wanted radius is certified, or until more votes would gain little.
+    """Votes until the wanted radius is decided, or until more votes would gain little.
 
-    The first `selection` votes choose the label. A look follows every `step` votes. At each look,
-    `anytime_lower` bounds the label's probability from the votes after selection. The largest bound so far
-    counts. An input is done when its certified radius reaches `radius`, when `(predicted - now) / predicted`
-    is below `tolerance`, or after `n` votes. Without `radius` and `tolerance`, every input takes `n` votes.
+    The first votes choose the label. The others are looked at again and again: they bound the label's
+    probability.
 
-    The predicted radius is that of `n` votes in the proportion seen so far. While an input has no
-    certificate, the proportion is raised by two standard errors: voting stops early only if a certificate is
-    unlikely. Predictions only decide when to stop.
+    **With `radius` alone, it decides.** Is the radius certified? An exact test of the bound that proves it
+    says yes, gives up, or asks for more votes. It looks after 8 votes, then after each tenth more. An input
+    far from the question takes some dozens of votes. Giving up costs few certificates: an input that `n`
+    votes, looked at once, would certify with a probability of 95 % is given up with one of at most 5 %. A
+    certified input gets the wanted radius. An input that misses it may still get a smaller one.
 
-    Guarantee: valid for each input at `failure` under any stopping rule, including this one. The probability
-    that any of the bounds exceeds the true probability is at most `failure`. The price is votes: at the same
-    number, the radius is smaller than that of a Clopper–Pearson bound, which allows only one look.
+    **Otherwise it estimates.** `anytime_lower` bounds the probability at each look, and the largest bound so
+    far counts. An input is done when `(predicted - now) / predicted` of the radii is below `tolerance`, when
+    its radius reaches `radius`, or after `n` votes. Without `tolerance`, it takes `n` votes. The predicted
+    radius is that of `n` votes in the proportion seen so far. While an input has no certificate, the
+    proportion is raised by two standard errors: voting stops early only if a certificate is unlikely.
+    Predictions only decide when to stop.
+
+    Guarantee: valid for each input at `failure` under any stopping rule, including these. The probability
+    that any of the bounds exceeds the true probability is at most `failure`. The price of an estimate is
+    votes: at the same number, the radius is smaller than that of a Clopper–Pearson bound, which allows only
+    one look.
 
     Attributes:
         n: the most votes per input, selection included.
         failure: the allowed probability of a wrong certificate.
         tolerance: the relative gain of the radius below which voting stops; None: never for that reason.
-        radius: the certified radius at which voting stops; None: never for that reason.
-        selection: votes that choose the label.
-        step: votes between two looks. Default: `ceil(n / 100)`.
+        radius: the wanted radius; None: the largest.
+        selection: votes that choose the label. Default: 100; for a decision, the fewest from 15 to 100 that
+            find a class of the wanted probability in 999 of 1,000 cases (15 for a radius of `sigma`).
+        step: votes between two looks. Default: `ceil(n / 100)`; for a decision, growing steps.
 
     Raises:
         SettingError: a setting is invalid, or `n` votes can never certify at this failure.
@@ -94,11 +100,15 @@ class Sequential(VoteMethod):
     failure: Level = 0.001
     tolerance: float | None = None
     radius: float | None = None
-    selection: int = 100
+    selection: int | None = None
     step: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n", "selection", *(() if self.step is None else ("step",))):
+        if self.selection is None and (self.radius is None or self.tolerance is not None):
+            object.__setattr__(self, "selection", SELECTION_VOTES)
+        for name in ("n", "selection", "step"):
+            if getattr(self, name) is None:
+                continue
             check_whole_number(self, name)
             if getattr(self, name) < 1:
                 raise SettingError(f"expected {name} to be at least 1 vote, got {getattr(self, name)}")
@@ -110,7 +120,7 @@ class Sequential(VoteMethod):
         if failure >= _LARGEST:
             raise SettingError(f"expected failure below {_LARGEST}, got {self.failure}")
         enough = _fewest_votes(failure)
-        if self.n - self.selection < enough:
+        if self.selection is not None and self.n - self.selection < enough:
             raise SettingError(
                 f"{self.n} votes, {self.selection} of them for selection, can never certify at "
                 f"failure={self.failure}: use at least {self.selection + enough}"
@@ -127,18 +137,25 @@ class Sequential(VoteMethod):
         level = level_text(exact_level(self.failure, "failure"))
         return ", ".join(["sequential (anytime-valid)", f"n={self.n}", *stops, f"failure={level}"])
 
-    @property
-    def looks(self) -> list[int]:
-        """The numbers of votes, selection included, at which it may stop."""
-        step = math.ceil(self.n / LOOKS) if self.step is None else self.step
-        return [*range(self.selection + step, self.n, step), self.n]
+    def rule(self, noise: Noise) -> Rule:
+        """Return how it certifies and stops under a noise.
+
+        Raises:
+            SettingError: `n` votes can never certify the wanted radius.
+        """
+        alpha = float(exact_level(self.failure, "failure"))
+        if self.radius is not None and self.tolerance is None:
+            return Decision(self.n, alpha, noise, self.radius, self.selection, self.step)
+        selection = SELECTION_VOTES if self.selection is None else self.selection
+        return Estimate(self.n, alpha, noise, self.tolerance, self.radius, selection, self.step)
 
     def guarantee(self, smoothing: Smoothing, selection_votes: int = SELECTION_VOTES) -> Guarantee:  # noqa: ARG002
         """State the guarantee: for each input, at `failure`."""
+        rule = self.rule(smoothing.noise)
         settings = {
             "largest_budget": self.n,
-            "selection_votes": self.selection,
-            "looks": len(self.looks),
+            "selection_votes": rule.selection,
+            "looks": len(rule.looks),
             "tolerance": self.tolerance,
             "wanted_radius": self.radius,
         }
@@ -159,42 +176,19 @@ class Sequential(VoteMethod):
     def look_by_look(self, votes: VoteSequence) -> Iterator[SequentialLook]:
         """Yield what is certified at each look, drawing votes only for inputs that are not done."""
         check_enough_votes(votes, self.n)
-        alpha, noise = float(exact_level(self.failure, "failure")), votes.smoothing.noise
-        label = votes.counts(0, self.selection).argmax(axis=1)
+        rule = self.rule(votes.smoothing.noise)
+        label = votes.counts(0, rule.selection).argmax(axis=1)
         agreeing, passes = np.zeros(len(votes), dtype=np.int64), np.zeros(len(votes), dtype=np.int64)
         bound = np.zeros(len(votes))
-        active, before = np.arange(len(votes)), self.selection
-        for now in self.looks:
+        active, before = np.arange(len(votes)), rule.selection
+        for look, counted in enumerate(rule.looks):
+            now = rule.selection + counted
             agreeing[active] += votes.agreeing(label[active], before, now, active)
             passes[active] = now
-            seen = anytime_lower(agreeing[active], now - self.selection, alpha)
-            bound[active] = np.maximum(bound[active], seen)
-            active = active[self._goes_on(bound[active], agreeing[active], now, noise)]
+            bound[active] = np.maximum(bound[active], rule.bound(agreeing[active], look))
+            active = active[rule.goes_on(bound[active], agreeing[active], look)]
             before = now
-            yield SequentialLook(
-                now, now - self.selection, label, agreeing.copy(), bound.copy(), passes.copy()
-            )
-
-    def _goes_on(
-        self, bound: Array, agreeing: NDArray[np.int64], now: int, noise: Noise
-    ) -> NDArray[np.bool_]:
-        radius = noise.radius(bound)
-        goes_on = np.full(bound.shape, now < self.n)
-        if self.radius is not None:
-            goes_on &= radius < self.radius
-        if self.tolerance is not None and now < self.n:
-            predicted = noise.radius(self._predicted(bound, agreeing, now))
-            goes_on &= (predicted > 0) & (predicted - radius >= self.tolerance * predicted)
-        return goes_on
-
-    def _predicted(self, bound: Array, agreeing: NDArray[np.int64], now: int) -> Array:
-        """Return the predicted bound after `n` votes."""
-        seen, final = now - self.selection, self.n - self.selection
-        proportion = agreeing / seen
-        error = np.sqrt(proportion * (1 - proportion) / seen)
-        hoped = np.minimum(np.where(bound > 0.5, proportion, proportion + HOPE * error), 1.0)
-        alpha = float(exact_level(self.failure, "failure"))
-        return anytime_lower(np.floor(hoped * final), final, alpha)
+            yield SequentialLook(now, counted, label, agreeing.copy(), bound.copy(), passes.copy())
 
 
 def _fewest_votes(alpha: float) -> int:

@@ -13,6 +13,7 @@ from torch import nn
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.certifier import check_base
 from rrise.certifiers.guarantee import Assumption, FormFacts, Guarantee, surrogate_guarantee
+from rrise.certifiers.held_out import HeldOut
 from rrise.certifiers.probe import Probe
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.with_votes import QueryEvidence, SurrogateWithVotes
@@ -45,6 +46,8 @@ class SurrogateCertifier:
         guarantee: what every certificate promises.
         class_names: the names of the classes in order.
         query: votes of the calibration inputs for `with_votes`; None if there are none.
+        held_out: the calibration inputs and their votes, for an export; None if they are not known here, or
+            larger than 100 MB.
 
     Example:
         certifier = rrise.load_certifier("runs/digits/certifier")
@@ -62,6 +65,7 @@ class SurrogateCertifier:
     guarantee: Guarantee
     class_names: tuple[str, ...]
     query: QueryEvidence | None = None
+    held_out: HeldOut | None = None
 
     def __repr__(self) -> str:
         calibration = self.calibration
@@ -228,17 +232,27 @@ class SurrogateCertifier:
         """
         check_base(base, self.smoothing, self.probe.inputs)
 
-    def save(self, folder: str | Path) -> None:
-        """Write the certifier to a self-contained folder; see `load_certifier`."""
+    def save(self, folder: str | Path, *, inputs: bool = True) -> None:
+        """Write the certifier to a self-contained folder; see `load_certifier`.
+
+        Args:
+            folder: where to write it.
+            inputs: write the calibration inputs too, in a file of their own. `rrise export` needs them; the
+                certifier does not.
+        """
         from rrise.certifiers.folder import save_certifier
 
         target = as_path(folder, "a folder to write")
-        save_certifier(self if self.runtime == "torch" else self.to("cpu"), target)
+        certifier = self if self.runtime == "torch" else self.to("cpu")
+        save_certifier(certifier if inputs else replace(certifier, held_out=None), target)
 
 
-def on_device(guarantee: Guarantee, network: nn.Module) -> Guarantee:
-    """Say in the guarantee that the surrogate was calibrated on a CPU, if it computes elsewhere."""
-    device = device_of(network).type
+def on_device(guarantee: Guarantee, network: nn.Module, device: str | None = None) -> Guarantee:
+    """Say in the guarantee that the surrogate was calibrated on a CPU, if it computes elsewhere.
+
+    `device` is where a copy of the network will compute. Default: where it is.
+    """
+    device = device or device_of(network).type
     kept = tuple(one for one in guarantee.assumptions if one is not Assumption.OTHER_DEVICE)
     if device == "cpu":
         return replace(guarantee, assumptions=kept, form=None)

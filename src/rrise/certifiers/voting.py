@@ -220,8 +220,7 @@ class VotingCertifier:
         if sharded.shape != self._shape:
             raise InputError(f"expected inputs of shape {self._shape}, got {sharded.shape}")
         votes = self.live(sharded, on_progress=on_progress)
-        split = f"{self._plan.split}-{SELECTION}"
-        selection = self.live(sharded, split, self.selection_votes, on_progress=on_progress)
+        selection = votes.in_stream(self._stream(f"{self._plan.split}-{SELECTION}", self.selection_votes))
         found = self.method.certify_votes(votes, selection)
         return _with_shares(found, votes)
 
@@ -247,10 +246,13 @@ class VotingCertifier:
         on_progress: OnProgress | None = None,
     ) -> LiveVotes:
         """Return votes of inputs, drawn on demand, with fresh noise unless seeded."""
-        plan = self._plan
-        seed = secrets.randbits(63) if self._fresh else plan.seed
-        named = replace(plan, n=plan.n if n is None else n, seed=seed, split=split or plan.split)
-        return LiveVotes(self.base, inputs, named, batch_size=self._batch_size, on_progress=on_progress)
+        plan = self._stream(split or self._plan.split, self._plan.n if n is None else n)
+        return LiveVotes(self.base, inputs, plan, batch_size=self._batch_size, on_progress=on_progress)
+
+    def _stream(self, split: str, n: int) -> VotePlan:
+        """Return the plan of `n` votes, with fresh noise unless seeded."""
+        seed = secrets.randbits(63) if self._fresh else self._plan.seed
+        return replace(self._plan, n=n, seed=seed, split=split)
 
 
 def _with_shares(found: Certificates, votes: LiveVotes) -> Certificates:

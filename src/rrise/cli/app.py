@@ -16,6 +16,7 @@ from rrise.cli.compare import compare
 from rrise.cli.demo import demo
 from rrise.cli.evaluate import evaluate, report
 from rrise.cli.export import export
+from rrise.cli.init import init
 from rrise.cli.publish import publish, rebuild
 from rrise.cli.recalibrate import recalibrate
 from rrise.cli.recipes import recipes
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(recipes)
+app.command()(init)
 app.command("run")(run_command)
 app.command()(train_base)
 app.command()(train_surrogate)

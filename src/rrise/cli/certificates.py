@@ -10,11 +10,14 @@ from rich.text import Text
 
 _SHOWN = 20
 _NARROW = ("index", "true_label", "method", "label", "radius", "lower_bound", "issued", "passes")
+_NARROW_PARTS = ("index", "file", "row", "label", "radius", "lower_bound", "issued")
 """Columns that fit a terminal; --columns overrides them."""
 
 
 def certificates(
-    run: Annotated[Path, typer.Argument(help="The folder of an evaluated run.", show_default=False)],
+    run: Annotated[
+        Path, typer.Argument(help="An evaluated run, or a folder of certificates.", show_default=False)
+    ],
     where: Annotated[
         str | None,
         typer.Option(help="A condition, such as 'issued and radius > 0.5'.", show_default=False),
@@ -27,21 +30,24 @@ def certificates(
         str | None, typer.Option(help="Columns to keep, such as index,label,radius.", show_default=False)
     ] = None,
 ) -> None:
-    """Show or export the certificates of every test input by every method."""
+    """Show or export certificates: of every test input by every method, or of `rrise certify --out`."""
+    from rrise.deployment.bulk.output import finished_parts
     from rrise.evaluation.query.stored_certificates import StoredCertificates, check_ending, write_rows
 
     if out is not None:
         check_ending(out)
-    stored = StoredCertificates(run / "evaluation" / "certificates.parquet")
-    rows = stored.select(where, None if columns is None else [name.strip() for name in columns.split(",")])
+    parts = finished_parts(run)
+    stored = StoredCertificates(parts or run / "evaluation" / "certificates.parquet")
+    named = None if columns is None else [name.strip() for name in columns.split(",")]
+    rows = stored.select(where, named, first=_SHOWN if out is None else None)
     console = Console()
     if out is not None:
         write_rows(out, rows)
     else:
-        first = rows.slice(0, _SHOWN)
-        _print_table(console, first if columns else first.select(_NARROW))
-    matches = f"{rows.num_rows} of {len(stored)} certificates" + (f" match {where}" if where else "")
-    console.print(Text(f"{matches}{_whereabouts(rows.num_rows, out)}"), style="dim", soft_wrap=True)
+        _print_table(console, rows if columns else rows.select(_NARROW_PARTS if parts else _NARROW))
+    found = stored.count(where)
+    matches = f"{found} of {len(stored)} certificates" + (f" match {where}" if where else "")
+    console.print(Text(f"{matches}{_whereabouts(found, out)}"), style="dim", soft_wrap=True)
 
 
 def _whereabouts(rows: int, out: Path | None) -> str:
@@ -53,7 +59,7 @@ def _whereabouts(rows: int, out: Path | None) -> str:
 def _print_table(console: Console, rows: Any) -> None:
     table = Table()
     for name in rows.column_names:
-        right = name not in ("method", "variant", "score")
+        right = name not in ("method", "variant", "score", "file")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for record in rows.to_pylist():
         table.add_row(*(Text(_shown(value)) for value in record.values()))

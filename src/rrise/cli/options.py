@@ -54,6 +54,15 @@ def check_needed(needed: str, is_given: bool, options: Mapping[str, object]) -> 
         raise SettingError(f"{useless[0]} has no effect without {needed}: pass both")
 
 
+def check_backend(backend: str, **of_ray: Any) -> None:
+    """Refuse an unknown back end, and options of Ray without it."""
+    if backend not in ("local", "ray"):
+        raise SettingError(f"expected a back end out of local, ray; got {backend!r}")
+    given = [name.replace("_", "-") for name, value in of_ray.items() if value]
+    if backend == "local" and given:
+        raise SettingError(f"--{given[0]} needs --backend ray")
+
+
 def read_token(file: Path) -> str:
     """Return the token in a file, without the white space around it."""
     try:

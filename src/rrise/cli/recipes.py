@@ -57,16 +57,21 @@ def _print_settings(wanted: str | None) -> None:
     from rrise.errors import SettingError, did_you_mean
     from rrise.runs.settings import TABLES
     from rrise.settings import TABLE_HEADINGS, table_rows
+    from rrise.training.base_objectives import BASE_OBJECTIVES
 
     if wanted is not None and wanted not in TABLES:
         raise SettingError(
             f"expected a table out of {', '.join(TABLES)}; got {wanted!r}{did_you_mean(wanted, TABLES)}"
         )
+    shown = [(f"[{name}]", TABLES[name]) for name in (TABLES if wanted is None else (wanted,))]
+    if wanted in (None, "base"):
+        shown += [(f"[base] objective_options of {name}", kind) for name, kind in BASE_OBJECTIVES.items()]
     console = Console()
-    for name in TABLES if wanted is None else (wanted,):
-        table = Table(title=escape(f"[{name}]"), title_justify="left", box=box.SIMPLE_HEAD)
-        for heading in TABLE_HEADINGS:
-            table.add_column(heading, no_wrap=heading == "setting")
-        for row in table_rows(TABLES[name]):
-            table.add_row(*map(escape, row))
-        console.print(table)
+    for title, kind in shown:
+        if rows := table_rows(kind):
+            table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+            for heading in TABLE_HEADINGS:
+                table.add_column(heading, no_wrap=heading == "setting")
+            for row in rows:
+                table.add_row(*map(escape, row))
+            console.print(table)

@@ -16,7 +16,10 @@ from rrise.deployment.service.settings import ServiceSettings
 @options_of(MonitorSettings, "watching")
 def serve(
     certifier: Annotated[
-        Path, typer.Argument(help="A certifier folder, or an exported one.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A certifier folder, an exported one, or the ready one fashion-mnist.", show_default=False
+        ),
     ],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -29,7 +32,11 @@ def serve(
         str | None, typer.Option(help="Its weights, if BASE is an architecture.", show_default=False)
     ] = None,
     samples: Annotated[
-        Path | None, typer.Option(help="A folder of sample images for the page.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="A folder of samples for the page: images or arrays.",
+            show_default="a ready certifier's own",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token that requests need.", show_default=False)
@@ -45,7 +52,7 @@ def serve(
     watching: dict[str, Any],
 ) -> None:
     """Serve certificates over HTTP, with a web page at /."""
-    from rrise.deployment.loading import load_deployed
+    from rrise.deployment.loading import find_samples, load_deployed
     from rrise.deployment.monitor.monitor import Monitor
     from rrise.deployment.service.app import create_app
     from rrise.deployment.service.samples import read_samples
@@ -64,6 +71,7 @@ def serve(
     wanted = MonitorSettings(**watching)
     deployed = load_deployed(certifier, attack_radius=attack_radius)
     module = None if base is None else load_base(base, weights)
+    samples = samples or find_samples(certifier)
     shown = (
         {} if samples is None else read_samples(samples, deployed.input_shape, deployed.smoothing.input_range)
     )

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rrise.cli.interrupts import to_be_continued
-from rrise.cli.options import options_of
+from rrise.cli.options import check_backend, options_of
 from rrise.errors import SettingError
 from rrise.runs.vote_recipe import VoteRecipe
 
@@ -32,10 +32,12 @@ def vote(
 ) -> None:
     """Collect noise votes of the base classifier in a store. The same command resumes."""
     console = Console(stderr=log == "json")
-    _check(backend, log, address=address, workers=workers, gpus_per_worker=gpus_per_worker)
+    check_backend(backend, address=address, workers=workers, gpus_per_worker=gpus_per_worker)
+    if log not in ("bar", "json"):
+        raise SettingError(f"expected a log out of bar, json; got {log!r}")
     with to_be_continued():
         from rrise.runs.vote import collect, estimate_cost
-        from rrise.votes.ray_backend import Cluster
+        from rrise.votes.cluster import Cluster
 
         built_with = {"options": _options(option)} if option else {}
         wanted = VoteRecipe.read(recipe, **given, **built_with)
@@ -50,16 +52,6 @@ def vote(
                 highlight=False,
                 markup=False,
             )
-
-
-def _check(backend: str, log: str, **of_ray: Any) -> None:
-    if backend not in ("local", "ray"):
-        raise SettingError(f"expected a back end out of local, ray; got {backend!r}")
-    if log not in ("bar", "json"):
-        raise SettingError(f"expected a log out of bar, json; got {log!r}")
-    given = [name.replace("_", "-") for name, value in of_ray.items() if value]
-    if backend == "local" and given:
-        raise SettingError(f"--{given[0]} needs --backend ray")
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:

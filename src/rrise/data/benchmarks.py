@@ -50,7 +50,7 @@ class Benchmark:
     """Its Debian package."""
 
 
-def load_benchmark(benchmark: Benchmark, root: Path | None = None, *, download: bool = True) -> Dataset:
+def load_benchmark(benchmark: Benchmark, root: str | Path | None = None, *, download: bool = True) -> Dataset:
     """Return a benchmark dataset from the first place that has it, or download it.
 
     `root` overrides the environment variable `RRISE_DATA`. The next places are `./data`, `~/data`, the cache

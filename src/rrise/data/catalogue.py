@@ -18,7 +18,7 @@ NPZ = "npz:"
 _DIGITS = {"train": 1047, "test": 750}
 
 
-def load_dataset(source: str, root: Path | None = None, *, download: bool = True) -> Dataset:
+def load_dataset(source: str | Path, root: str | Path | None = None, *, download: bool = True) -> Dataset:
     """Return a dataset; its `source` says where it was found.
 
     `source` is one of `DATASETS`, `npz:FILE` with the arrays x_train, y_train, x_test, y_test, or a folder
@@ -29,6 +29,7 @@ def load_dataset(source: str, root: Path | None = None, *, download: bool = True
     >>> len(data.train), len(data.test), data.train.images.shape[1:]
     (1047, 750, (1, 8, 8))
     """
+    source = str(source)
     if source == "digits":
         return _load_digits()
     if source in BENCHMARKS:

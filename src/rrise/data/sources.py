@@ -31,7 +31,7 @@ class Pixels:
         return self.images[key].astype(np.float32) / np.float32(255)
 
 
-def load_images(source: str, split: str, root: Path | None = None) -> Any:
+def load_images(source: str | Path, split: str, root: str | Path | None = None) -> Any:
     """Return inputs that can be sliced.
 
     `source` is one of:
@@ -43,7 +43,7 @@ def load_images(source: str, split: str, root: Path | None = None) -> Any:
 
     Arrays of 8-bit numbers are images. `root` is the folder of datasets, as in `load_dataset`.
     """
-    path = Path(source)
+    path, source = Path(source), str(source)
     if source in DATASETS or (path / "train").is_dir():
         return _sliced(_part_of(source, split, root))
     if source.startswith(NPZ):
@@ -63,7 +63,12 @@ def load_images(source: str, split: str, root: Path | None = None) -> Any:
         return _sliced(map_array(path))
 
 
-def _part_of(source: str, split: str, root: Path | None) -> NDArray[Any]:
+def has_parts(source: str) -> bool:
+    """Tell whether a source has a train and a test part, of which one must be named."""
+    return source in DATASETS[1:] or (Path(source) / "train").is_dir()
+
+
+def _part_of(source: str, split: str, root: str | Path | None) -> NDArray[Any]:
     if source == "digits" and split not in ("train", "test"):
         return load_digits().images
     if split not in ("train", "test"):

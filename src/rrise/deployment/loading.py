@@ -1,4 +1,4 @@
-"""Loading a certifier to deploy: one in torch, or an exported one in its runtime."""
+"""Loading a certifier to deploy: one in torch, an exported one in its runtime, or a ready one by name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +10,47 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
-from rrise.errors import SettingError, as_path
+from rrise.errors import FolderError, SettingError, did_you_mean
 from rrise.statistics import exactly
 
 if TYPE_CHECKING:
     from torch import nn
+
+READY = ("fashion-mnist",)
+"""The certifiers in the repository, made by `benchmarks/ready_certifier.py`."""
+_READY = Path(__file__).parents[3] / "results" / "ready"
+
+
+def find_certifier(source: str | Path) -> Path:
+    """Return the folder of a certifier: that folder itself, or the one of a ready certifier by its name.
+
+    Raises:
+        FolderError: there is no such folder, or the repository is not here.
+    """
+    path, name = as_path(source, "a certifier folder"), str(source)
+    if path.exists() or (name not in READY and len(path.parts) > 1):
+        return path
+    if name not in READY:
+        raise FolderError(
+            f"expected a certifier folder or the name of a ready certifier ({', '.join(READY)}); there is no "
+            f"{name!r}{did_you_mean(name, READY)}"
+        )
+    return _part(name, "certifier")
+
+
+def find_samples(source: str | Path) -> Path | None:
+    """Return the folder of sample images of a ready certifier; None for any other."""
+    return _part(str(source), "samples") if str(source) in READY and not Path(source).exists() else None
+
+
+def _part(name: str, part: str) -> Path:
+    folder = _READY / name / part
+    if not folder.is_dir():
+        raise FolderError(
+            f"the ready certifier {name} is in the repository of rrise, which is not here: clone it, and "
+            f"pass the folder results/ready/{name}/{part} in it"
+        )
+    return folder
 
 
 def load_deployed(
@@ -25,7 +61,8 @@ def load_deployed(
     It is first checked against its checksums, its evidence and its probe.
 
     Args:
-        folder: a folder that `SurrogateCertifier.save` or `export_certifier` wrote.
+        folder: a folder that `SurrogateCertifier.save` or `export_certifier` wrote; or, in a clone of the
+            repository, the name of a ready certifier: `fashion-mnist`.
         threads: the most cores for an exported certifier; torch has its own setting.
         attack_radius: how far somebody may have moved an input; the failure follows from it, see
             `SurrogateCertifier.against`. Default: as calibrated.
@@ -40,7 +77,7 @@ def load_deployed(
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")
     """
-    path = as_path(folder, "a certifier folder")
+    path = find_certifier(folder)
     if not is_exported(path):
         loaded = load_certifier(path)
         return loaded if attack_radius is None else loaded.against(attack_radius)

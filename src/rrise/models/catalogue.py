@@ -15,22 +15,26 @@ from rrise.torchvision_import import import_torchvision
 
 
 class SmallConvNet(nn.Module):
-    """Three 3x3 convolutions and a hidden layer for small grey images: 42,000 weights at width 16.
+    """Three 3x3 convolutions and a hidden layer for small images: 42,000 weights for 8x8 digits.
 
+    `image_size` is a side, or height and width; `channels` is 1 for grey images and 3 for coloured ones.
     Inputs are in [0, 1]; the normalisation to [-1, 1] is part of the model.
     """
 
-    def __init__(self, image_size: int = 8, classes: int = 10, width: int = 16) -> None:
+    def __init__(
+        self, image_size: int | Sequence[int] = 8, classes: int = 10, width: int = 16, channels: int = 1
+    ) -> None:
         super().__init__()
+        height, breadth = (image_size, image_size) if isinstance(image_size, int) else image_size
         self.features = nn.Sequential(
-            nn.Conv2d(1, width, 3, padding=1),
+            nn.Conv2d(channels, width, 3, padding=1),
             nn.ReLU(),
             nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
             nn.ReLU(),
             nn.Conv2d(2 * width, 2 * width, 3, padding=1),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(2 * width * ((image_size + 1) // 2) ** 2, 4 * width),
+            nn.Linear(2 * width * ((height + 1) // 2) * ((breadth + 1) // 2), 4 * width),
             nn.ReLU(),
         )
         self.head = nn.Linear(4 * width, classes)
@@ -38,6 +42,25 @@ class SmallConvNet(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits `[inputs, classes]`."""
         logits: torch.Tensor = self.head(self.features(2 * images - 1))
+        return logits
+
+
+class SmallMLP(nn.Module):
+    """Two hidden layers for vectors and other small inputs, with values in [0, 1].
+
+    `inputs` is how many numbers an input has. The normalisation to [-1, 1] is part of the model.
+    """
+
+    def __init__(self, inputs: int, classes: int = 10, width: int = 128) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Flatten(), nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return logits `[inputs, classes]`."""
+        logits: torch.Tensor = self.head(self.features(2 * inputs - 1))
         return logits
 
 
@@ -109,6 +132,7 @@ def vit_tiny(image_size: int = 64, classes: int = 200, **normalisation: Any) -> 
 
 _ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
     "small-convnet": SmallConvNet,
+    "small-mlp": SmallMLP,
     "resnet-18": resnet_18,
     "mlp-mixer-tiny": mlp_mixer_tiny,
     "efficientnet-b0": efficientnet_b0,
@@ -121,7 +145,7 @@ TIMM = "timm:"
 
 def takes_normalisation(name: str) -> bool:
     """Tell whether an architecture is built with the options `mean` and `std`."""
-    return name.startswith(TIMM) or (name in _ARCHITECTURES and name != "small-convnet")
+    return name.startswith(TIMM) or (name in _ARCHITECTURES and not name.startswith("small-"))
 
 
 def build_model(name: str, *, seed: int, **options: Any) -> nn.Module:

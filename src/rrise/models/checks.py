@@ -23,9 +23,7 @@ def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int
     weights or buffers. Otherwise there is nothing to certify.
     """
     before = _versions(module)
-    alone, again = (
-        torch.cat([logits_of(module, row, name) for row in inputs[:4].split(1)]) for _ in range(2)
-    )
+    alone = _one_by_one(module, inputs[:4], name)
     together = logits_of(module, torch.cat([inputs[:8], inputs[:1] / 2]), name)
     if together.shape[1] != alone.shape[1]:
         raise InputError(
@@ -37,17 +35,21 @@ def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int
             f"the {name} changes its own weights or buffers when it is called in evaluation mode: it is "
             f"not a function of the input, so it cannot be certified"
         )
-    if _differ(again, alone):
-        raise InputError(
-            f"the {name} answers the same input differently each time (dropout in evaluation mode?): it is "
-            f"not a function of the input, so it cannot be certified"
-        )
     if _differ(together[: len(alone)], alone):
+        if _differ(_one_by_one(module, inputs[:4], name), alone):
+            raise InputError(
+                f"the {name} answers the same input differently each time (dropout in evaluation mode?): it "
+                f"is not a function of the input, so it cannot be certified"
+            )
         raise InputError(
             f"the {name} answers an input differently when other inputs are in its batch (batch statistics "
             f"in evaluation mode?): it is not a function of the input, so it cannot be certified"
         )
     return alone.shape[1]
+
+
+def _one_by_one(module: nn.Module, inputs: torch.Tensor, name: str) -> torch.Tensor:
+    return torch.cat([logits_of(module, row, name) for row in inputs.split(1)])
 
 
 def _versions(module: nn.Module) -> list[tuple[int, int]]:

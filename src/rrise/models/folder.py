@@ -16,8 +16,9 @@ WEIGHTS = "weights.safetensors"
 RANDOM = "random"
 
 
-def save_model(folder: Path, architecture: str, module: nn.Module, **options: Any) -> None:
+def save_model(folder: str | Path, architecture: str, module: nn.Module, **options: Any) -> None:
     """Write weights and architecture to a folder; `options` are those it was built with."""
+    folder = Path(folder)
     save_tensors(folder / WEIGHTS, module.state_dict())
     config = {"architecture": architecture, "options": options, "fingerprint": fingerprint(module)}
     write_signed_json(folder / CONFIG, config)
@@ -38,13 +39,14 @@ def load_model(folder: str | Path) -> nn.Module:
     return module
 
 
-def load_base(source: str, weights: str | None = None, options: Json | None = None) -> nn.Module:
+def load_base(source: str | Path, weights: str | None = None, options: Json | None = None) -> nn.Module:
     """Return the base classifier at `source`.
 
     `source` is a folder of `save_model`; an architecture of the catalogue or `timm:NAME`, with a safetensors
     file of `weights` (or "random"); or `package.module:name` of a module, or of a function or class that
     builds one from the `options`.
     """
+    source = str(source)
     if Path(source).is_dir():
         if weights or options:
             raise SettingError(f"the folder {source} has its own weights and options: do not pass others")

@@ -4,6 +4,8 @@
      "calls": [{"name": "linear", "target": "aten.linear.default",
                 "args": [{"node": "x"}, {"node": "w"}], "kwargs": {}}]}
 
+`"precision": "float32"` is there too where the file holds narrower weights than the calls compute with.
+
 A program is interpreted call by call; no source code is generated. It can call only ATen operators that
 compute tensors from their arguments, and a few functions on integers. It can pass only keywords that the
 operator has. So a folder cannot run code. A hostile one is still not harmless: arguments of an operator can
@@ -18,10 +20,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from rrise.errors import FolderError
+from rrise.errors import FolderError, MismatchError
 from rrise.files import Json
 
 FORMAT = 1
+PRECISION = "precision"
 
 INTEGER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "getitem")
@@ -37,6 +40,16 @@ class Program:
 
     graph: Json
     weights: dict[str, torch.Tensor]
+
+    def stored_as(self, dtype: torch.dtype) -> "Program":
+        """Return this float32 program with narrower weights; refuse a type in which one would change."""
+        weights = {name: weight.to(dtype) for name, weight in self.weights.items()}
+        for name, weight in self.weights.items():
+            if weight.dtype != torch.float32 or not torch.equal(weights[name].float(), weight):
+                raise MismatchError(
+                    f"expected float32 weights that {dtype} holds exactly, got others in {name}"
+                )
+        return Program({**self.graph, PRECISION: "float32"}, weights)
 
     def module(self) -> nn.Module:
         """Build the module described by the program; anything unknown in it is a `FolderError`."""
@@ -90,9 +103,13 @@ class _Interpreter(nn.Module):
         self._weights: dict[str, str] = {}
         if self._input in graph["weights"]:
             raise ValueError(f"{self._input} is both the input and a weight")
+        if (precision := graph.get(PRECISION)) not in (None, "float32"):
+            raise ValueError(f"unknown precision {precision!r}")
         for index, (name, weight) in enumerate(graph["weights"].items()):
             self._weights[name] = f"weight_{index}"
-            self.register_buffer(f"weight_{index}", weights[weight])
+            self.register_buffer(
+                f"weight_{index}", weights[weight] if precision is None else weights[weight].float()
+            )
         self._calls = _read_calls(graph["calls"], {self._input, *self._weights}, self._output)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from rrise.evaluation.measure.evidence_files import write_evidence
 from rrise.evaluation.measure.known import voting_methods
 from rrise.evaluation.measure.methods import SurrogateEvidence, voting_outcomes
 from rrise.evaluation.measure.outcomes import Offline, Outcome
+from rrise.evaluation.measure.pass_time import PassTime
 from rrise.evaluation.measure.results import RESULTS, Evaluation
 from rrise.evaluation.report.evaluation_folder import write_evaluation
 from rrise.evaluation.report.shown import Attacked, Shown
@@ -26,7 +27,7 @@ from rrise.runs.predictions import stored_predictions
 from rrise.runs.reported import Reported, collect_reported
 from rrise.runs.run import Run, identity_of
 from rrise.runs.surrogate_choices import SurrogateChoice
-from rrise.runs.timing import seconds_per_pass
+from rrise.runs.timing import time_passes
 from rrise.statistics import SCORES, exact_level, level_text
 from rrise.training.surrogate import Surrogate
 from rrise.votes.array import Votes
@@ -167,7 +168,7 @@ class _Evaluator:
             surrogates=tuple(map(self._surrogate, self.candidates)),
             calibration_votes=self.calibration_votes,
             fewer_votes=self._fewer_votes(),
-            seconds=self._seconds(),
+            pass_times=self._pass_times(),
             query=self._query_votes(),
         )
         return replace(found, about={**found.about, "left_out": self._left_out(found.outcomes())})
@@ -199,10 +200,10 @@ class _Evaluator:
         most = min(n, self.votes.length) // 2
         return {m: (self.votes.votes(m), held.votes(m)) for m in STOPS if m <= most}
 
-    def _seconds(self) -> dict[str, float]:
+    def _pass_times(self) -> dict[str, PassTime]:
         sample = self.run.data.inputs("test").shard(0)[:_TIMED_INPUTS]
         networks = {candidate.choice.variant: candidate.network for candidate in self.candidates}
-        return seconds_per_pass({"": self.base, **networks}, sample)
+        return time_passes({"": self.base, **networks}, sample)
 
     def _about(self) -> Json:
         recipe, dataset = self.recipe, self.run.data.dataset.name

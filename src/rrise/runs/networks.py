@@ -15,7 +15,7 @@ from rrise.models.folder import CONFIG, WEIGHTS, load_model, save_model
 from rrise.models.logits import logits_of
 from rrise.models.weights import load_tensors, load_weights
 from rrise.runs.data import RunData
-from rrise.runs.settings import BaseSettings
+from rrise.runs.training_settings import BaseSettings
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,20 @@
 """The pipeline: from a recipe to a certifier and its evaluation, one method per step."""
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, cast
 
 from rich.console import Console
 from torch import nn
 
+from rrise.certifiers.advice import advice_on
 from rrise.certifiers.calibrating import calibrate
 from rrise.certifiers.folder import load_certifier
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.augmentation import Augmentation
-from rrise.errors import SettingError, did_you_mean
+from rrise.errors import LittleIssuedWarning, SettingError, did_you_mean
 from rrise.evaluation.measure.results import Evaluation
 from rrise.files import Json, write_json, write_text
 from rrise.models.fingerprint import fingerprint
@@ -20,15 +23,17 @@ from rrise.runs.auditing import attacked
 from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
+from rrise.runs.objectives import base_objective
 from rrise.runs.recipe import Recipe
 from rrise.runs.reported import collect_reported
 from rrise.runs.run import Run, identity_of, what_matters
-from rrise.runs.settings import SurrogateSettings
 from rrise.runs.steps import RECIPE, open_run
 from rrise.runs.surrogate_choices import SurrogateChoice
 from rrise.runs.tensorboard import check_tensorboard
+from rrise.runs.training_settings import SurrogateSettings
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
+from rrise.training.base_objectives import CrossEntropy
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.settings import TrainingHistory
 from rrise.training.surrogate import Surrogate
@@ -36,20 +41,21 @@ from rrise.training.surrogate_training import train_surrogate
 from rrise.training.team import join_team, started_by_torchrun
 from rrise.training.views import Views
 from rrise.votes.array import Votes
+from rrise.votes.noise import gaussian
 from rrise.votes.reading import read_sequence, read_votes
 
 UNTIL = ("base", "votes", "surrogate")
 
 
 def run_recipe(
-    folder: Path,
+    folder: str | Path,
     recipe: Recipe,
     console: Console,
     *,
     until: str | None = None,
     fresh: bool = False,
     device: str | None = None,
-    data_root: Path | None = None,
+    data_root: str | Path | None = None,
     tensorboard: bool = False,
 ) -> Evaluation | None:
     """Run or resume a recipe in a folder, and return what the report shows.
@@ -66,13 +72,14 @@ def run_recipe(
         check_tensorboard()
     if until in (None, "votes") and started_by_torchrun():
         raise SettingError("torchrun works only with rrise train-base and rrise train-surrogate")
+    folder = Path(folder)
     team, chosen = join_team(choose_device(device))
     pipeline = Pipeline(
         folder,
         recipe,
         console if team.leads else Console(quiet=True),
         device=chosen,
-        data_root=data_root,
+        data_root=None if data_root is None else Path(data_root),
         tensorboard=tensorboard,
         team=team,
     )
@@ -129,7 +136,7 @@ class Pipeline(Run):
         if s.weights is not None:
             self.step("base", {"weights": weights_checksum(s.weights), **self.settings("base")}, self._given)
             return load_model(self.folder / "base").to(self.device)
-        data = self.data
+        data, objective, clip = self.data, base_objective(s), self.recipe.votes.clip
 
         def make(folder: Path, checkpoint: Checkpoint) -> Json:
             network, module = self._untrained_base()
@@ -140,9 +147,10 @@ class Pipeline(Run):
                     data.labels("train"),
                     data.values("validation"),
                     data.labels("validation"),
-                    sigma=s.sigma or 0.0,
+                    sigma=gaussian(s.sigma, clip=clip) if s.sigma else 0.0,
                     settings=s.training,
                     augmentation=Augmentation(s.augmentations) if s.augmentations else None,
+                    objective=objective,
                     label_smoothing=s.label_smoothing,
                     checkpoint=checkpoint,
                     team=self.team,
@@ -151,7 +159,12 @@ class Pipeline(Run):
             network.save(folder, module)
             return {"fingerprint": fingerprint(module), "history": asdict(history)}
 
-        self.trained("base", {**self.made_from("train", "validation"), **self.settings("base")}, make)
+        inputs = {**self.made_from("train", "validation"), **self.settings("base")}
+        if objective != CrossEntropy():
+            inputs["objective"] = asdict(cast(Any, objective))
+        if not clip:
+            inputs["clip"] = False
+        self.trained("base", inputs, make)
         return load_model(self.folder / "base").to(self.device)
 
     def _given(self, folder: Path) -> Json:
@@ -267,16 +280,20 @@ class Pipeline(Run):
                 class_names=self.data.class_names,
                 allow_seen=True,  # the splits are disjoint, and check_held_out has checked equal inputs
             )
-            certifier.save(folder)
+            certifier.save(folder, inputs=False)  # the run has them
             return {"guarantee": certifier.guarantee.id, "offset": certifier.calibration.offset}
 
         inputs = {"surrogate": fingerprint(surrogate.network), "votes": identity_of(votes)}
         inputs |= {"class_names": list(self.data.class_names), **self.made_from("calibration")}
         if threat is not None:
             inputs["threat"] = dict(vars(threat))
-        self.step("certifier", {**inputs, **self.settings("calibration")}, make)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LittleIssuedWarning)  # shown below, after a resumption too
+            self.step("certifier", {**inputs, **self.settings("calibration")}, make)
         certifier = load_certifier(self.folder / "certifier")
         certifier.check_base(base)
+        if (advice := advice_on(certifier)) is not None:
+            self.console.print(f"warning: {advice}", style="yellow", markup=False, soft_wrap=True)
         return certifier
 
     def evaluation(

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -14,11 +14,9 @@ from rrise.errors import SettingError, did_you_mean
 from rrise.runs.settings import (
     TABLES,
     AuditSettings,
-    BaseSettings,
     CalibrationSettings,
     DataSettings,
     EvaluationSettings,
-    SurrogateSettings,
     VoteSettings,
 )
 from rrise.runs.surrogate_choices import SurrogateChoice
@@ -31,7 +29,8 @@ from rrise.runs.toml_tables import (
     read_toml,
     write_tables,
 )
-from rrise.settings import check_settings
+from rrise.runs.training_settings import BaseSettings, SurrogateSettings
+from rrise.settings import check_settings, declared, stored_settings
 from rrise.statistics import Terms, Threat, check_budget, threat_of
 
 PROFILE = "profile"
@@ -136,8 +135,8 @@ class Recipe:
         return list(dict.fromkeys([main, *others]))
 
     def tables(self) -> Tables:
-        """Return the settings as tables."""
-        return asdict(self)
+        """Return the settings as tables, as they are stored."""
+        return {name: stored_settings(getattr(self, name)) for name in TABLES}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings by their full names, such as `base.epochs`."""
@@ -146,13 +145,22 @@ class Recipe:
 
     def difference(self, stored: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
         """Return the first setting that differs from those stored as JSON: name, theirs, ours."""
-        ours = json.loads(json.dumps(self.settings()))
-        differing = (name for name, value in stored.items() if ours.get(name) != value)
-        return next(((name, stored[name], ours.get(name)) for name in differing), None)
+        ours, unsaid = json.loads(json.dumps(self.settings())), _quiet_defaults()
+        for name in [*stored, *sorted(unsaid.keys() & ours.keys() - stored.keys())]:
+            there, here = (found.get(name, unsaid.get(name)) for found in (stored, ours))
+            if there != here:
+                return name, there, here
+        return None
 
     def to_toml(self) -> str:
         """Return the recipe as stored in a run folder; it can be run again."""
         return f"# rrise {__version__}\n\n{write_tables(self.tables())}"
+
+
+def _quiet_defaults() -> dict[str, Any]:
+    """Return the settings that are stored only if they have another value than this default."""
+    tables = {name: [part for part in declared(kind) if part.setting.quiet] for name, kind in TABLES.items()}
+    return {f"{name}.{part.name}": part.default for name, parts in tables.items() for part in parts}
 
 
 @dataclass(frozen=True)

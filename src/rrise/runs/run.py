@@ -22,6 +22,7 @@ from rrise.progress import OnProgress, both, progress_bar
 from rrise.runs.data import RunData
 from rrise.runs.journal import Journal
 from rrise.runs.networks import weights_checksum
+from rrise.runs.objectives import base_objective
 from rrise.runs.recipe import Recipe
 from rrise.runs.steps import MANIFEST, remove, run_step
 from rrise.runs.tensorboard import epoch_log
@@ -31,14 +32,15 @@ from rrise.training.features import Features
 from rrise.training.settings import TrainingHistory
 from rrise.training.team import Team
 from rrise.votes.array import Votes
-from rrise.votes.noise import Gaussian
+from rrise.votes.noise import gaussian
 from rrise.votes.plan import VotePlan
 from rrise.votes.store import VoteStore
 
-_HOW = ("compile", "votes")
+_HOW = ("compile", "votes", "objective_options")
 """Settings of how a step computes, not what: changing them does not repeat the step.
 
-The votes themselves identify which votes train a surrogate.
+The votes themselves identify which votes train a surrogate, and the base classifier's manifest has all
+options of its objective.
 """
 
 
@@ -83,6 +85,7 @@ class Run:
         ):
             Augmentation(names)
         at_precision(nn.Linear(1, 1).to(self.device), self.plan("train", recipe.votes.train).precision)
+        base_objective(recipe.base)
         if recipe.base.weights is not None:
             weights_checksum(recipe.base.weights)
 
@@ -93,7 +96,8 @@ class Run:
     def plan(self, name: str, n: int) -> VotePlan:
         """Return the plan of one collection of votes."""
         votes = self.recipe.votes
-        return VotePlan(Gaussian(votes.sigma), n, votes.seed, name, precision=votes.precision)
+        noise = gaussian(votes.sigma, clip=votes.clip)
+        return VotePlan(noise, n, votes.seed, name, precision=votes.precision)
 
     def votes(self, split: str, base: nn.Module, n: int, purpose: str = "votes") -> Votes:
         """Collect the votes of a split, or read the first `n` if at least `n` are stored.

@@ -91,18 +91,19 @@ def write_tables(tables: Mapping[str, Mapping[str, Any]]) -> str:
     """
     parts = []
     for name, table in tables.items():
-        lines = [f"{key} = {_written(value)}" for key, value in table.items() if value is not None]
+        lines = [f"{key} = {toml_value(value)}" for key, value in table.items() if value is not None]
         parts.append("\n".join([f"[{name}]", *lines]))
     return "\n\n".join(parts) + "\n"
 
 
-def _written(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Return a value as TOML writes it."""
     if isinstance(value, dict):
-        inside = ", ".join(f"{json.dumps(key)} = {_written(item)}" for key, item in value.items())
-        bare = ", ".join(f"{key} = {_written(item)}" for key, item in value.items())
+        inside = ", ".join(f"{json.dumps(key)} = {toml_value(item)}" for key, item in value.items())
+        bare = ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {bare if all(map(_is_bare, value)) else inside} }}" if value else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
@@ -150,4 +151,4 @@ def _of_type(value: Any, part: Declared, key: str) -> Any:
 
 def _described(value: Any) -> str:
     kind = TYPE_WORDS.get(type(value), "a list" if isinstance(value, list) else type(value).__name__)
-    return kind if isinstance(value, dict | list) else f"{kind}: {_written(value)}"
+    return kind if isinstance(value, dict | list) else f"{kind}: {toml_value(value)}"

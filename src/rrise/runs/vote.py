@@ -8,17 +8,18 @@ from typing import Any
 from rich.console import Console
 
 from rrise.data.inputs import InputRange, check_input_range
-from rrise.data.sources import load_images
+from rrise.data.sources import has_parts, load_images
 from rrise.errors import SettingError
 from rrise.models.folder import load_base
 from rrise.progress import vote_bar, vote_log
 from rrise.runs.device import choose_device
 from rrise.runs.vote_recipe import VoteRecipe
 from rrise.votes.array import Votes
+from rrise.votes.cluster import Cluster
 from rrise.votes.inputs import ShardedInputs
-from rrise.votes.noise import Gaussian
+from rrise.votes.noise import gaussian
 from rrise.votes.plan import VotePlan
-from rrise.votes.ray_backend import Cluster, ray_backend
+from rrise.votes.ray_backend import ray_backend
 from rrise.votes.store import VoteStore
 from rrise.votes.tuning import Estimate, estimate
 
@@ -49,6 +50,11 @@ def _store(recipe: VoteRecipe, cluster: Cluster | None) -> VoteStore:
     plan = _plan(recipe)
     base = load_base(recipe.base, recipe.weights, recipe.options)
     root = None if recipe.data_root is None else Path(recipe.data_root)
+    if has_parts(recipe.data) and recipe.split not in ("train", "test"):
+        raise SettingError(
+            f"{recipe.data} has a train and a test part: say which one gets votes, with --split train or "
+            f"--split test (split in a recipe); got {recipe.split!r}"
+        )
     inputs = ShardedInputs(load_images(recipe.data, recipe.split, root), plan.input_range)
     if cluster is not None:
         if recipe.device is not None:
@@ -68,7 +74,7 @@ def _backend(store: VoteStore, cluster: Cluster | None, wishes: dict[str, Any]) 
 
 def _plan(recipe: VoteRecipe) -> VotePlan:
     return VotePlan(
-        Gaussian(recipe.sigma),
+        gaussian(recipe.sigma, clip=recipe.clip),
         recipe.n,
         recipe.seed,
         recipe.split,

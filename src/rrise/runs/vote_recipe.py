@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from rrise.errors import SettingError
-from rrise.runs.settings import NoiseSeed, Precision
+from rrise.runs.settings import Clip, NoiseSeed, Precision
 from rrise.runs.toml_tables import Tables, change, check_keys, read_table, read_toml
 from rrise.settings import Setting, check_settings, declared
 
@@ -30,8 +30,9 @@ class VoteRecipe:
     data_root: Annotated[str | None, Setting("Where datasets are.", unset="$RRISE_DATA")] = None
     input_range: Annotated[
         tuple[float, ...] | str,
-        Setting("Lowest and highest value, to which noisy inputs are clipped: `LOW,HIGH` or `none`."),
+        Setting("Lowest and highest value of an input: `LOW,HIGH`, or `none` for any, without clipping."),
     ] = "0,1"
+    clip: Clip = True
     precision: Precision = None
     weights: Annotated[
         str | None,

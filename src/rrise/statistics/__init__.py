@@ -41,6 +41,7 @@ from rrise.statistics.scores import (
     score_by_name,
     tapered_by,
 )
+from rrise.statistics.sequential import SequentialTest, fewest_trials, sequential_test
 from rrise.statistics.terms import Terms
 from rrise.statistics.threat import Threat, threat_of
 
@@ -55,6 +56,7 @@ __all__ = [
     "Promise",
     "Rule",
     "Score",
+    "SequentialTest",
     "Terms",
     "Threat",
     "all_over",
@@ -75,6 +77,7 @@ __all__ = [
     "conformal_share",
     "exact_level",
     "exactly",
+    "fewest_trials",
     "fit_calibration",
     "float32_below",
     "format_down",
@@ -85,6 +88,7 @@ __all__ = [
     "register_score",
     "round_down",
     "score_by_name",
+    "sequential_test",
     "smallest_calibration_size",
     "smallest_size",
     "spread_in_sigma",

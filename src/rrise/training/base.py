@@ -1,5 +1,6 @@
 """The base classifier: supervised training on inputs with Gaussian noise."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ from rrise.seeds import derive_seed
 from rrise.training.base_objectives import BaseObjective, CrossEntropy, Scene
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.loop import OnEpoch, Task, train
+from rrise.training.recording import is_known
 from rrise.training.settings import TrainingHistory, TrainingSettings
 from rrise.training.team import Team
 from rrise.training.trainee import Trainee
+from rrise.votes.noise import Gaussian, Noise, as_noise
 
 LABEL_SMOOTHING = 0.1
 _VALIDATION_COPIES = 4_000
@@ -33,7 +36,7 @@ def train_base(
     validation_images: Any,
     validation_labels: Any,
     *,
-    sigma: float,
+    sigma: float | Noise,
     settings: TrainingSettings,
     augmentation: Augmentation | None = None,
     objective: BaseObjective | None = None,
@@ -47,8 +50,8 @@ def train_base(
     """Train `module` in place, on its device, on inputs with Gaussian noise `sigma`.
 
     Each input is augmented, gets its noise and is clipped to the input range, as in the smoothing of a
-    certificate. The epoch with the fewest errors on noisy copies of the validation inputs is kept. The copies
-    are the same in every epoch.
+    certificate. Noise that is `UnclippedGaussian` is not clipped. The epoch with the fewest errors on noisy
+    copies of the validation inputs is kept. The copies are the same in every epoch.
 
     Args:
         module: the network to train, from inputs to K logits.
@@ -56,12 +59,13 @@ def train_base(
         labels: their classes, from 0 to K - 1.
         validation_images: inputs that select the epoch.
         validation_labels: their classes.
-        sigma: the noise level; 0 trains without noise.
+        sigma: the noise level, or Gaussian noise, clipped or not; 0 trains without noise.
         settings: how to optimise.
         augmentation: augmentations for images `[channels, height, width]`.
-        objective: what to minimise, out of `rrise.training.base_objectives`. Default: `CrossEntropy()`.
+        objective: what to minimise, such as `Consistency()` out of `rrise.training.base_objectives`. Default:
+            `CrossEntropy()`.
         label_smoothing: the label smoothing of the cross-entropy.
-        input_range: lowest and highest value of an input; None: no clipping.
+        input_range: lowest and highest value of an input; None: any value, no clipping.
         checkpoint: where an interrupted training resumes from.
         team: processes that train together.
         on_progress: called with the number of epochs done since the last call.
@@ -85,17 +89,18 @@ def train_base(
         >>> len(history.epochs), 1 <= history.selected_epoch <= 5
         (5, True)
     """
-    team = team or Team()
+    team, noise = team or Team(), _gaussian(sigma)
     task = base_task(
         module,
         Labelled(module, images, labels, input_range),
         Labelled(module, validation_images, validation_labels, input_range),
-        sigma=sigma,
+        sigma=0.0 if noise is None else noise.sigma,
         settings=settings,
         augmentation=augmentation,
         objective=objective or CrossEntropy(),
         label_smoothing=label_smoothing,
         input_range=input_range,
+        clip=noise is None or noise.clipped,
         team=team,
     )
     return train(task, settings, checkpoint=checkpoint, team=team, on_progress=on_progress, on_epoch=on_epoch)
@@ -130,19 +135,18 @@ def base_task(
     objective: BaseObjective,
     label_smoothing: float,
     input_range: InputRange,
+    clip: bool,
     team: Team,
 ) -> Task:
     """Return what the loop needs to train a base classifier."""
-    if not sigma >= 0 or not 0 <= label_smoothing < 1:
-        raise SettingError(
-            f"expected sigma >= 0 and 0 <= label_smoothing < 1, got sigma={sigma} and "
-            f"label_smoothing={label_smoothing}"
-        )
+    if not 0 <= label_smoothing < 1:
+        raise SettingError(f"expected 0 <= label_smoothing < 1, got label_smoothing={label_smoothing}")
     limits, shape = check_input_range(input_range), training.inputs.shape
     if augmentation is not None and len(shape) != 3:
         raise InputError(
             f"expected images [channels, height, width] for augmentation, got inputs of shape {shape}"
         )
+    noise_limits = limits if clip else None
 
     def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return objective.loss(logits, targets, label_smoothing)
@@ -151,7 +155,7 @@ def base_task(
         return clean if augmentation is None else augmentation.apply(clean, draws)
 
     def disturb(moved: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        return _disturbed(moved, noise, sigma, limits)
+        return _disturbed(moved, noise, sigma, noise_limits)
 
     def clipped(moved: torch.Tensor) -> torch.Tensor:
         return moved if limits is None else moved.clamp(*limits)
@@ -170,11 +174,11 @@ def base_task(
         def noisy(moved: torch.Tensor) -> torch.Tensor:
             return (fast_disturb if full else disturb)(moved, noise)
 
-        scene = Scene(noisy, clipped, trainee.probabilities, generator)
+        scene = Scene(noisy, clipped, partial(trainee.probabilities, full=full), generator)
         return objective.examples(clean, training.labels[batch], scene)
 
     copies = min(8, -(-_VALIDATION_COPIES // len(validation.inputs)))
-    noisy = validation.noisy(copies, derive_seed(settings.seed, "validation"), sigma, limits)
+    noisy = validation.noisy(copies, derive_seed(settings.seed, "validation"), sigma, noise_limits)
     truth = validation.labels.repeat_interleave(copies)
 
     def measure() -> dict[str, float]:
@@ -182,7 +186,28 @@ def base_task(
         return {"noisy_validation_error": wrong.double().mean().item()}
 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    return Task(trainee, trained, len(training.inputs), examples, measure, "noisy_validation_error")
+    return Task(
+        trainee,
+        trained,
+        len(training.inputs),
+        examples,
+        measure,
+        "noisy_validation_error",
+        recordable=is_known(objective),
+    )
+
+
+def _gaussian(sigma: float | Noise) -> Gaussian | None:
+    """Return the noise of the training; None for level 0, which adds none."""
+    if not isinstance(sigma, Noise):
+        if not sigma >= 0:
+            raise SettingError(f"expected sigma >= 0, got sigma={sigma}")
+        if sigma == 0:
+            return None
+    noise = as_noise(sigma)
+    if not isinstance(noise, Gaussian):
+        raise SettingError(f"the base classifier is trained with Gaussian noise, got {noise.name} noise")
+    return noise
 
 
 def _normal(clean: torch.Tensor, copies: int, generator: torch.Generator) -> torch.Tensor:

@@ -63,6 +63,10 @@ def is_recordable(network: nn.Module) -> bool:
     A custom module or hook may count its calls or draw numbers outside torch, which a replay would not do.
     """
     return not any(
-        type(part).__module__.split(".")[0] not in _KNOWN or part._forward_hooks or part._forward_pre_hooks
-        for part in network.modules()
+        not is_known(part) or part._forward_hooks or part._forward_pre_hooks for part in network.modules()
     )
+
+
+def is_known(thing: object) -> bool:
+    """Tell whether the class of a thing is from a known library, none of whose code a replay would skip."""
+    return type(thing).__module__.split(".")[0] in _KNOWN

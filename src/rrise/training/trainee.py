@@ -69,13 +69,14 @@ class Trainee:
         with self._precision():
             return step(self._laid_out(inputs), targets)
 
-    def probabilities(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Return class probabilities in evaluation mode, with gradients for the inputs."""
+    def probabilities(self, inputs: torch.Tensor, *, full: bool) -> torch.Tensor:
+        """Return class probabilities in evaluation mode, with gradients."""
         training = self.network.training
+        predict = self._fast_attacked if full else self._logits
         self.network.eval()
         try:
             with self._precision():
-                return self._fast_attacked(self._laid_out(inputs)).float().softmax(dim=1)
+                return predict(self._laid_out(inputs)).float().softmax(dim=1)
         finally:
             self.network.train(training)
 

@@ -17,6 +17,7 @@ from torch import nn
 from rrise.models.evaluating import evaluating
 from rrise.models.inspection import uncompiled
 from rrise.progress import OnProgress
+from rrise.votes.allocator import keep_memory
 
 Do = Callable[[nn.Module, int], int]
 """Computes a task with a module, and returns the number of forward passes."""
@@ -34,6 +35,8 @@ class Crew:
         alone = device.type != "cpu" or uncompiled(module) is not module
         copies = () if alone else _copies(module, torch.get_num_threads() - 1)
         self._members = [module, *copies]
+        if device.type == "cpu":
+            keep_memory()
 
     def __len__(self) -> int:
         return len(self._members)

@@ -13,7 +13,7 @@ import copy
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from rrise.models.logits import logits_of
 from rrise.models.precision import at_precision, matrix_products, own_copy
 from rrise.progress import OnProgress
 from rrise.votes.compiled import NAN, Step, compiled_step
-from rrise.votes.crew import Crew
+from rrise.votes.crew import Crew, one_thread
 from rrise.votes.inputs import ShardInputs
 from rrise.votes.philox import key_of
 from rrise.votes.plan import SHARD, VotePlan, whole_number
@@ -66,17 +66,19 @@ class VoteEngine:
         self.plan, self.execution = plan, execution
         self.shape = tuple(sample.shape[1:])
         module = at_precision(base, plan.precision)
-        self.smoothing = plan.smoothing(module, sample)
+        self.device = device_of(module)
+        with self._quietly():
+            self.smoothing = plan.smoothing(module, sample)
         self.precision = self.smoothing.precision
         self.channels_last = sample.ndim == 4 and prefers_channels_last(module)
         if self.channels_last:
             module = own_copy(module) if module is base else module
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.module = module
-        self.device = device_of(module)
         self._crew = Crew(module, self.device)
         with self.computing():
-            self.classes = check_is_function(module, sample[:SHARD], "base classifier")
+            with self._quietly():
+                self.classes = check_is_function(module, sample[:SHARD], "base classifier")
             self._compiled = self._compile(sample) if execution.compiled else None
 
     @property
@@ -108,8 +110,13 @@ class VoteEngine:
 
     def with_n(self, n: int) -> "VoteEngine":
         """Return the same engine for another number of draws."""
+        return self.in_stream(replace(self.plan, n=n))
+
+    def in_stream(self, plan: VotePlan) -> "VoteEngine":
+        """Return the same engine for a plan that differs in nothing but its stream and number of draws."""
+        assert replace(plan, n=self.plan.n, seed=self.plan.seed, split=self.plan.split) == self.plan
         other = copy.copy(self)
-        other.plan = replace(self.plan, n=n)
+        other.plan = plan
         return other
 
     def try_batch(self, sample: torch.Tensor, batches: int = 1) -> None:
@@ -128,6 +135,10 @@ class VoteEngine:
         shard = ShardInputs(0, sample[:SHARD], "")
         with self.computing(), self._crew.computing():
             self.copies(*self._held(shard), *self._samples(shard)(0, self.execution.batch_size))
+
+    def _quietly(self) -> AbstractContextManager[None]:
+        """Let a few inputs use one thread: several wait for each other for longer than they compute."""
+        return one_thread() if self.device.type == "cpu" else nullcontext()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -247,9 +258,9 @@ class VoteEngine:
     ) -> torch.Tensor:
         """Return noisy copies, ready for the module: draw `draw[i]` of input `owner[i]`."""
         noise = self.plan.noise.sample(key, draw, owner, math.prod(self.shape))
-        noisy = inputs[owner] + noise.view(-1, *self.shape)
-        if self.plan.input_range is not None:
-            noisy = noisy.clamp(*self.plan.input_range)
+        noisy = inputs.index_select(0, owner) + noise.view(-1, *self.shape)
+        if self.plan.noise_range is not None:
+            noisy = noisy.clamp(*self.plan.noise_range)
         noisy = noisy.to(precision_of(self.module))
         return noisy.contiguous(memory_format=torch.channels_last) if self.channels_last else noisy
 
@@ -278,7 +289,10 @@ class VoteEngine:
             raise InputError(
                 f"expected {self.classes} logits from the base classifier, as before; got {logits.shape[1]}"
             )
-        return torch.where(torch.isnan(logits).any(dim=1), NAN, logits.argmax(dim=1))
+        if torch.compiler.is_compiling() or logits.device.type == "cuda":
+            return torch.where(torch.isnan(logits).any(dim=1), NAN, logits.argmax(dim=1))
+        top, label = logits.max(dim=1)  # one quick call on a CPU; the maximum is NaN if any logit is
+        return label.masked_fill_(torch.isnan(top), NAN)
 
 
 class _Shard:

@@ -1,5 +1,6 @@
 """Votes drawn from the base classifier on demand."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -61,9 +62,23 @@ class LiveVotes(VoteSequence):
         self._sample, self._prepared = self.inputs.shard(0), 0
         usual = usual_batch(self.inputs.shape, device_of(base).type)
         self.engine = VoteEngine(base, plan, self._sample, Execution(batch_size or usual))
+        self.digests = digest_array(self.inputs.digests)
+        self._begin(plan)
+
+    def in_stream(self, plan: VotePlan) -> "LiveVotes":
+        """Return votes of the same inputs for a plan with another stream or number of votes.
+
+        The base classifier is not checked again.
+        """
+        other = copy.copy(self)
+        other.engine, other._prepared = self.engine.in_stream(plan), 0
+        other._begin(plan)
+        return other
+
+    def _begin(self, plan: VotePlan) -> None:
+        """Start without any vote."""
         self.classes, self.length = self.engine.classes, plan.n
         self.smoothing, self.stream = self.engine.smoothing, plan.stream
-        self.digests = digest_array(self.inputs.digests)
         self.drawn = 0
         shape = (len(self.inputs), plan.n)
         self._answers = np.zeros(shape, dtype=np.min_scalar_type(self.classes - 1))
@@ -90,8 +105,12 @@ class LiveVotes(VoteSequence):
         inputs = len(self.inputs)
         wanted = replace(plan, n=-(-passes // inputs))
         execution = choose_execution(self._base, wanted, self._sample, inputs, batch_size=self._batch_size)
-        if execution != self.engine.execution:
+        if execution == self.engine.execution:
+            return
+        if execution.compiled:
             self.engine = VoteEngine(self._base, plan, self._sample, execution)
+        else:
+            self.engine = self.engine.with_batch_size(execution.batch_size)
 
     def _draw(
         self, index: int, owners: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]

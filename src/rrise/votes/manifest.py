@@ -26,7 +26,7 @@ class FoundManifest:
 
     def warn_of_other_versions(self, where: str) -> None:
         """Warn if the store was started with other versions than these."""
-        here = _versions()
+        here = library_versions()
         then = {name: value for name, value in self.versions.items() if here.get(name) != value}
         if then:
             now = {name: here.get(name) for name in then}
@@ -39,7 +39,9 @@ class FoundManifest:
 
 def write_manifest(storage: Storage, manifest: Json, versions: dict[str, str] | None = None) -> None:
     """Write the manifest of a new store, or of a resumed one that was started with these `versions`."""
-    storage.write(MANIFEST, signed_json_bytes({"manifest": manifest, "versions": versions or _versions()}))
+    storage.write(
+        MANIFEST, signed_json_bytes({"manifest": manifest, "versions": versions or library_versions()})
+    )
 
 
 def read_manifest(storage: Storage) -> FoundManifest | None:
@@ -87,6 +89,7 @@ def _flat(manifest: Json) -> Json:
     return {**{k: v for k, v in manifest.items() if k != "smoothing"}, **manifest.get("smoothing", {})}
 
 
-def _versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """Return the versions that rounding may depend on."""
     libraries = {library.__name__: str(library.__version__) for library in (torch, np, pyarrow)}
     return {"rrise": __version__, "python": platform.python_version(), **libraries}

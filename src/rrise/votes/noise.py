@@ -26,6 +26,8 @@ class Noise(ABC):
     """Its name in files and messages."""
     norm: ClassVar[str]
     """The norm in which radii are measured, such as `L2`."""
+    clipped: ClassVar[bool] = True
+    """Whether noisy inputs are clipped to the input range."""
     sigma: float
     """The noise level: the standard deviation of each value."""
 
@@ -97,13 +99,39 @@ class Gaussian(Noise):
         return {"sigma": self.sigma} if type(self) is Gaussian else super().to_json()
 
 
-NOISES: dict[str, type[Noise]] = {Gaussian.name: Gaussian}
+@dataclass(frozen=True)
+class UnclippedGaussian(Gaussian):
+    """Gaussian noise that may leave the input range, as in most publications; radii are L2.
+
+    Inputs themselves must lie in the input range all the same.
+
+    Attributes:
+        sigma: the standard deviation of each value, positive.
+
+    Raises:
+        SettingError: `sigma` is not a positive finite number.
+
+    Example:
+        >>> UnclippedGaussian(0.25).to_json()
+        {'noise': 'unclipped-gaussian', 'sigma': 0.25}
+    """
+
+    name: ClassVar[str] = "unclipped-gaussian"
+    clipped: ClassVar[bool] = False
+
+
+NOISES: dict[str, type[Noise]] = {kind.name: kind for kind in (Gaussian, UnclippedGaussian)}
 """Distributions by name. A file that names none means Gaussian."""
 
 
 def as_noise(value: "float | Noise") -> Noise:
     """Return the noise; a number means Gaussian noise of that level."""
     return value if isinstance(value, Noise) else Gaussian(value)
+
+
+def gaussian(sigma: float, *, clip: bool) -> Gaussian:
+    """Return Gaussian noise, clipped or not."""
+    return Gaussian(sigma) if clip else UnclippedGaussian(sigma)
 
 
 def noise_from_json(value: Json) -> Noise:

@@ -27,7 +27,8 @@ class VotePlan:
         n: votes per input.
         seed: the seed of the noise.
         split: a name for the set of inputs; it selects the random stream together with `seed`.
-        input_range: noisy inputs are clipped to it; None: no clipping.
+        input_range: inputs must lie in it, and noisy inputs are clipped to it unless the noise says
+            otherwise; None: any input, no clipping.
         precision: the precision in which the base classifier computes; None keeps its own.
 
     Raises:
@@ -55,6 +56,11 @@ class VotePlan:
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
         if not 1 <= self.n < 2**32:
             raise SettingError(f"expected at least 1 vote per input, got n={self.n}")
+
+    @property
+    def noise_range(self) -> InputRange:
+        """The range that noisy inputs are clipped to; None: no clipping."""
+        return self.input_range if self.noise.clipped else None
 
     @property
     def stream(self) -> tuple[int, str]:

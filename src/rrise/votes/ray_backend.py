@@ -9,15 +9,15 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from rrise.errors import MismatchError, RriseError, SettingError, WorkerError
+from rrise.errors import MismatchError, RriseError, WorkerError
 from rrise.models.precision import own_copy
 from rrise.progress import OnProgress
+from rrise.votes.cluster import Cluster, connected, workers_in
 from rrise.votes.engine import Answers, Execution, VoteEngine
 from rrise.votes.inputs import ShardInputs
 from rrise.votes.plan import VotePlan
@@ -28,27 +28,6 @@ _AHEAD = 2
 """Shards in flight to each worker, so it never waits for the next one."""
 _RETRIES = 3
 """How often a shard is retried after its worker died."""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Which Ray cluster to use, and how much of it; without an address, a local one is started."""
-
-    address: str | None = None
-    workers: int | None = None
-    gpus_per_worker: float = 0
-    cpus_per_worker: float = 1
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise SettingError(f"expected at least 1 worker, got {self.workers}")
-        if self.gpus_per_worker < 0 or self.cpus_per_worker < 0:
-            raise SettingError("expected gpus_per_worker and cpus_per_worker of at least 0")
-
-    @property
-    def device(self) -> str:
-        """Where the workers compute."""
-        return "cuda" if self.gpus_per_worker else "cpu"
 
 
 @contextmanager
@@ -63,24 +42,17 @@ def ray_backend(store: VoteStore, cluster: Cluster, **wishes: Any) -> Iterator["
             f"{cluster.device}: create the store with device={cluster.device!r}"
         )
     store.prepare()
-    ray = _ray()
-    connected = not ray.is_initialized()
-    if connected:
-        _connect(ray, cluster.address)
-    try:
-        yield RayBackend(store, cluster, wishes)
-    finally:
-        if connected:
-            ray.shutdown()
+    with connected(cluster) as ray:
+        yield RayBackend(store, cluster, wishes, ray)
 
 
 class RayBackend:
     """Ray actors that vote on shards; created by `ray_backend`."""
 
-    def __init__(self, store: VoteStore, cluster: Cluster, wishes: dict[str, Any]) -> None:
+    def __init__(self, store: VoteStore, cluster: Cluster, wishes: dict[str, Any], ray: Any) -> None:
         self.smoothing = store.plan.smoothing(store.base, store.sample)
-        ray = self._ray = _ray()
-        workers = _workers(ray.cluster_resources(), cluster)
+        self._ray = ray
+        workers = workers_in(ray, cluster)
         resources = {"num_cpus": cluster.cpus_per_worker, "num_gpus": cluster.gpus_per_worker}
         base = ray.put(own_copy(store.base).cpu())
         setting = (base, store.plan, ray.put(store.sample), cluster.device)
@@ -154,31 +126,3 @@ class _Worker:
 
 def _choose(base: nn.Module, plan: VotePlan, sample: torch.Tensor, device: str, **wishes: Any) -> Execution:
     return choose_execution(base.to(device), plan, sample, **wishes)
-
-
-def _workers(resources: dict[str, float], cluster: Cluster) -> int:
-    """Return how many workers to start: those requested, at most those that fit into the cluster."""
-    shares = {"GPU": cluster.gpus_per_worker, "CPU": cluster.cpus_per_worker}
-    fitting = min((resources.get(kind, 0) // share for kind, share in shares.items() if share), default=1)
-    if fitting < 1:
-        has = ", ".join(f"{resources.get(kind, 0):g} {kind}s" for kind in shares)
-        raise SettingError(f"no worker fits into this cluster: each needs {shares}, the cluster has {has}")
-    if cluster.workers is not None and cluster.workers > fitting:
-        warnings.warn(f"{cluster.workers} workers were requested, but only {fitting:g} fit", stacklevel=5)
-    return int(fitting) if cluster.workers is None else min(cluster.workers, int(fitting))
-
-
-def _connect(ray: Any, address: str | None) -> None:
-    quiet = {"include_dashboard": False} if address is None else {}
-    try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **quiet)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        raise SettingError(f"no Ray cluster answers at {address}: {error}") from error
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise SettingError("the ray back end needs Ray: pip install 'rrise[ray]'") from None
-    return ray

@@ -15,7 +15,8 @@ class Smoothing:
     Attributes:
         base: the fingerprint of the base classifier, which includes its precision.
         noise: the noise added to inputs; a number means Gaussian noise of that level.
-        input_range: noisy inputs are clipped to it; None: no clipping.
+        input_range: inputs lie in it, and noisy inputs are clipped to it unless the noise says otherwise;
+            None: any input, no clipping.
         precision: the precision in which the base classifier computes.
     """
 
@@ -31,6 +32,11 @@ class Smoothing:
     def sigma(self) -> float:
         """The noise level."""
         return self.noise.sigma
+
+    @property
+    def noise_range(self) -> InputRange:
+        """The range that noisy inputs are clipped to; None: no clipping."""
+        return self.input_range if self.noise.clipped else None
 
     def to_json(self) -> Json:
         """Return the fields as JSON."""

@@ -1,4 +1,4 @@
-"""Where a vote store keeps its files: a local folder, or a URL that fsspec understands."""
+"""Where votes and certificates are kept: a local folder, or a URL that fsspec understands."""
 
 import fcntl
 import os
@@ -134,7 +134,7 @@ class RemoteStorage:
         try:
             self._files, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise SettingError(f"cannot store votes at {url}: {error}") from error
+            raise SettingError(f"cannot store files at {url}: {error}") from error
         self.url = url.rstrip("/")
 
     def __str__(self) -> str:

@@ -22,6 +22,8 @@ _COMPILED_FROM = 30.0
 """The job is compiled if that saves more than this many seconds; compiling takes 5 to 25."""
 _SMALL_JOB = 64
 """Up to this many batches of the usual size, nothing is measured."""
+_SHORT_JOB = 15.0
+"""If one batch says that a job takes at most this many seconds, no choice pays back: nothing is measured."""
 _CUDA_BATCH, _LARGEST_CUDA = 2048, 2**26
 """The usual batch on a GPU, and the most numbers in it."""
 _VECTORS, _IMAGES, _LARGEST = 2**18, 2**17, 2**22
@@ -48,8 +50,8 @@ def choose_execution(
 ) -> Execution:
     """Return how to compute the votes of this many inputs; settings not given are chosen.
 
-    A short job is not measured. In a longer one, another batch size is taken if it is over 3 % faster in
-    eager mode, and the function is compiled if that saves over half a minute.
+    A short job is not measured, or by one batch. In a longer one, another batch size is taken if it is over
+    3 % faster in eager mode, and the function is compiled if that saves over half a minute.
     """
     kind = device_of(base).type
     per_shard = min(inputs, SHARD) * plan.n
@@ -59,6 +61,8 @@ def choose_execution(
     if inputs * plan.n <= _SMALL_JOB * usual or (batch_size is not None and compiled is not None):
         return Execution(size, bool(compiled), freezes)
     clock = _Clock(VoteEngine(base, plan, sample, Execution(size)), sample)
+    if kind == "cpu" and inputs * plan.n * clock.glance(size) <= _SHORT_JOB:
+        return Execution(size, bool(compiled), freezes)
     size = clock.fitting(size) if batch_size is None else size
     if batch_size is None and inputs * plan.n / clock.rate(size) > _TUNED_FROM:
         size = clock.fastest(size, [even_batch(per_shard, int(usual * factor)) for factor in _FACTORS])
@@ -101,6 +105,14 @@ class _Clock:
         self._engine, self._sample = engine, sample
         self._now = time.thread_time if engine.device_type == "cpu" else time.perf_counter
         self._rates: dict[int, float] = {}
+
+    def glance(self, size: int) -> float:
+        """Return the seconds per pass of a single batch, of all threads; infinite if it does not fit."""
+        engine = self._engine.with_batch_size(size)
+        try:
+            return self._seconds(engine.try_batch) / (size * engine.threads)
+        except torch.OutOfMemoryError:
+            return math.inf
 
     def rate(self, size: int) -> float:
         """Return passes per second at a batch size, of all threads, on an idle machine."""

@@ -1,6 +1,7 @@
 """`rrise export`: the data of a run is found; otherwise it says what to pass."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 import rrise
+from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.export import export
 from rrise.deployment.loading import load_deployed
 from rrise.runs.data import RunData
@@ -55,6 +57,27 @@ def test_a_certifier_alone_needs_its_inputs_and_votes(quick_demo: Path, tmp_path
     np.testing.assert_array_equal(there.label, here.label)
     np.testing.assert_allclose(there.radius, here.radius, atol=1e-4)
     assert (there.radius <= here.radius + 1e-5).all()
+
+
+def test_a_certifier_that_was_saved_needs_nothing_else(
+    certifier: SurrogateCertifier, uniform: np.ndarray, tmp_path: Path
+) -> None:
+    certifier.save(tmp_path / "saved")
+    run(tmp_path / "saved", "--int8", "--out", tmp_path / "int8")
+    run(tmp_path / "saved", "--out", tmp_path / "out")
+    here, there = certifier(uniform[500:]), load_deployed(tmp_path / "out").certify(uniform[500:])
+    np.testing.assert_allclose(there.radius, here.radius, atol=1e-4)
+    certifier.save(tmp_path / "without", inputs=False)
+    with pytest.raises(ValueError, match=r"holds no held-out.safetensors and is not in a run folder"):
+        run(tmp_path / "without")
+
+
+def test_inputs_of_another_certifier_are_refused(certifier: SurrogateCertifier, tmp_path: Path) -> None:
+    assert certifier.held_out is not None
+    certifier.save(tmp_path / "saved")
+    replace(certifier.held_out, inputs=certifier.held_out.inputs[::-1].copy()).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match="expected the inputs and votes that the certifier was calibrated"):
+        run(tmp_path / "saved")
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:

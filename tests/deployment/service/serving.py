@@ -125,3 +125,8 @@ def until(condition: Any, seconds: float = 20.0) -> None:
 def ask(client: TestClient, content: bytes, kind: str, path: str = "/v1/certify") -> Any:
     """Post a body of some kind."""
     return client.post(path, content=content, headers={"content-type": kind})
+
+
+def upload(page: Any, name: str, content: bytes) -> None:
+    """Choose a file on the page."""
+    page.locator("#file").set_input_files({"name": name, "mimeType": "", "buffer": content})

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from typer.testing import CliRunner
 
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.cli.app import app as command
+from rrise.deployment.service import documents
 from rrise.deployment.service.app import create_app
-from rrise.deployment.service.samples import read_samples
 from rrise.deployment.service.settings import ServiceSettings
 from rrise.errors import InputError, MismatchError, SettingError
 
@@ -243,24 +244,23 @@ def test_an_input_error_of_the_surrogate_is_the_clients(images_certifier: Surrog
     assert (answer.status_code, answer.json()["error"]) == (422, "the surrogate returned NaN for input 0")
 
 
-def test_samples_are_served_by_their_names_only(images_certifier: SurrogateCertifier, tmp_path: Path) -> None:
-    folder = tmp_path / "samples"
-    folder.mkdir()
-    (folder / "one.png").write_bytes(png(IMAGES[0]))
-    (folder / "two.jpg").write_bytes(png(IMAGES[1], "JPEG"))
-    (folder / "array.npy").write_bytes(npy(IMAGES[0]))
-    (tmp_path / "secret.png").write_bytes(b"secret")
-    deployed = images_certifier
-    samples = read_samples(folder, deployed.input_shape, deployed.smoothing.input_range)
-    with TestClient(create_app(deployed, samples=samples)) as client:
-        assert client.get("/v1/certifier").json()["samples"] == ["one.png", "two.jpg"]
-        answer = client.get("/v1/samples/one.png")
-        assert (answer.content, answer.headers["content-type"]) == (png(IMAGES[0]), PNG)
-        for name in ("secret.png", "..%2Fsecret.png", "../secret.png", "array.npy", "%00"):
-            assert client.get(f"/v1/samples/{name}").status_code == 404
-    (folder / "wrong.png").write_bytes(png(np.zeros((1, 4, 4))))
-    with pytest.raises(InputError, match=r"wrong.png: expected an image of 8 x 8"):
-        read_samples(folder, deployed.input_shape, deployed.smoothing.input_range)
+@pytest.mark.parametrize(
+    ("declared", "url"),
+    [
+        (["Docs, https://example.org/docs", "Homepage, https://example.org"], "https://example.org"),
+        (["Docs, https://example.org/docs"], "https://example.org/docs"),
+        (["Homepage, javascript:alert(1)"], None),
+        (None, None),
+    ],
+)
+def test_the_projects_address_is_that_of_its_metadata(
+    declared: list[str] | None, url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Message()
+    for line in declared or []:
+        found["Project-URL"] = line
+    monkeypatch.setattr(documents, "metadata", lambda _: found)
+    assert documents.project_url() == url
 
 
 def test_another_base_classifier_is_refused_at_start(

@@ -90,9 +90,10 @@ def test_headings_go_down_one_step_at_a_time() -> None:
 def test_says_the_numbers_the_protocol_and_both_counts() -> None:
     words = words_of(page())
     for expected in (
-        "80.0 % correct and certified (Monte Carlo 80.0 %)",
-        "1 forward pass per certificate (Monte Carlo 1,100)",
-        "580 queries until RRISE has paid off, against Monte Carlo, two-stage",
+        "80.0 % correct and certified Monte Carlo: 80.0 %",
+        "1 forward pass per certificate Monte Carlo: 1,100",
+        "580 queries until RRISE has paid off, against Monte Carlo with its usual votes "
+        "Monte Carlo, two-stage: 1,100 passes per query",
         "Inputs that were used for calibration are left out",
         "above the estimate for 2.0 % of all test inputs and 2.5 % of the issued certificates",
         "are at most 10.0 %, which is about 12.2 % of the issued ones",
@@ -170,7 +171,7 @@ def test_what_certifies_nothing_never_pays_off() -> None:
     results = run(methods=("RRISE", "Monte Carlo, two-stage"))
     results["results"][0]["metrics"]["certified_accuracy"] = 0.0
     assert break_even_sentence(results) == "RRISE certifies nothing here: it never pays off"
-    assert "never queries until RRISE has paid off: it certifies nothing" in words_of(page(results=results))
+    assert "never queries until RRISE has paid off It certifies nothing." in words_of(page(results=results))
 
 
 def test_a_figure_it_does_not_know_is_shown_too() -> None:
@@ -178,20 +179,56 @@ def test_a_figure_it_does_not_know_is_shown_too() -> None:
     assert len(re.findall(r"<svg\b", page(figures=extra))) == 7
 
 
+TWO_STAGE = ("RRISE", "Monte Carlo, two-stage")
+FAIR = "queries until RRISE has paid off, against Monte Carlo that certifies as much"
+
+
 def test_tells_the_monte_carlo_that_certifies_as_much() -> None:
-    fair = run(methods=("RRISE", "Monte Carlo, two-stage"), rival_passes=51, rival_break_even=12_741)
+    fair = run(methods=TWO_STAGE, rival_passes=51, rival_break_even=12_741)
     words = words_of(page(results=fair))
-    assert "the cheapest equally good Monte Carlo (51 passes per query) 12,741 12,002" in words
-    assert "the last line is against two-stage Monte Carlo with the fewest votes tried" in words
-    sentence = (
-        "RRISE has paid off after 580 queries, against Monte Carlo, two-stage; after 12,741 queries against "
-        "the cheapest equally good Monte Carlo (51 passes per query)"
+    assert "the cheapest equally good Monte Carlo 51 12,741 12,002 Monte Carlo, two-stage 1,100 580" in words
+    assert "two-stage Monte Carlo with the fewest votes tried" in words
+    assert break_even_sentence(fair) == (
+        "RRISE has paid off after 12,741 queries against the cheapest equally good Monte Carlo (51 passes "
+        "per query), and after 580 queries against Monte Carlo, two-stage"
     )
-    assert break_even_sentence(fair) == sentence
-    assert sentence.partition("against")[2] in words
-    unfound = run(methods=("RRISE", "Monte Carlo, two-stage"), rival_passes=None, rival_break_even=None)
-    assert "equally good Monte Carlo none found none found" in words_of(page(results=unfound))
+    never = run(methods=TWO_STAGE, rival_passes=1, rival_break_even=None)
+    assert str(break_even_sentence(never)).startswith("RRISE never pays off against the cheapest")
+    assert f"never {FAIR}" in words_of(page(results=never))
+    unfound = run(methods=TWO_STAGE, rival_passes=None, rival_break_even=None)
+    words = words_of(page(results=unfound))
+    assert "equally good Monte Carlo – none found none found" in words
+    assert f"– {FAIR} No number of votes tried certifies as much." in words
     assert str(break_even_sentence(unfound)).endswith("; no equally good Monte Carlo was found")
-    none = run(methods=("RRISE", "Monte Carlo, two-stage"))
-    assert "queries against the cheapest" not in words_of(page(results=none))
-    assert break_even_sentence(none) == "RRISE has paid off after 580 queries, against Monte Carlo, two-stage"
+    none = run(methods=TWO_STAGE)
+    assert FAIR not in words_of(page(results=none))
+    assert break_even_sentence(none) == "RRISE has paid off after 580 queries against Monte Carlo, two-stage"
+
+
+def test_the_fair_break_even_and_the_usual_one_are_equals() -> None:
+    fair = run(methods=TWO_STAGE, rival_passes=51, rival_break_even=12_741)
+    cards = re.findall(r"<li class=\"break-even\">(.*?)</li>", page(results=fair))
+    assert [re.sub(r"<[^>]+>", " ", card).split()[0] for card in cards] == ["12,741", "580"]
+    tags = [re.findall(r"<(\w+)", card) for card in cards]
+    assert tags[0] == tags[1] == ["b", "span", "small"]
+
+
+def test_what_few_read_is_folded_and_what_is_promised_for_the_surrogate_is_not() -> None:
+    folds = [attributes for tag, attributes in Reader(page(gallery=gallery(40))).tags if tag == "details"]
+    opened = [attributes for attributes in folds if "open" in attributes]
+    assert len(folds) > 15
+    assert len(opened) == 2  # the promise of the surrogate, and the commands
+    text = page(gallery=gallery(40))
+    before, after = text.split('<details id="more-images">')
+    assert before.count("<li data-kind") == 12
+    assert after.count("<li data-kind") == 28
+    indices = [int(index) for index in re.findall(r'alt="test image (\d+)', before)]
+    assert (indices[0], indices[-1]) == (0, 39)
+    assert indices == sorted(indices)
+
+
+@pytest.mark.parametrize("size", [1, 11, 12, 13, 40])
+def test_every_image_is_shown_once(size: int) -> None:
+    text = page(gallery=gallery(size))
+    assert sorted(map(int, re.findall(r'alt="test image (\d+)', text))) == list(range(size))
+    assert ('<details id="more-images">' in text) == (size > 12)

@@ -86,7 +86,10 @@ def test_hovering_shows_the_value(opened: Any) -> None:
     mark.scroll_into_view_if_needed()
     box = mark.bounding_box()
     opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert "radius 0: 80.0 %" in tip.inner_text()
+    said = tip.inner_text().splitlines()
+    assert said[0] == "radius 0"
+    assert len(said) == 1 + opened.locator("table.main tbody tr").count()
+    assert said[1] == "80.0 %\u2002RRISE, FashionMNIST"
     inside, around = tip.bounding_box(), figure.bounding_box()
     assert inside["x"] >= around["x"] - 1
     assert inside["x"] + inside["width"] <= around["x"] + around["width"] + 1
@@ -129,6 +132,8 @@ def test_the_filter_keeps_the_rows_with_every_word(opened: Any) -> None:
 
 def test_a_heading_sorts_its_table(opened: Any) -> None:
     table = opened.locator("table.main")
+    names = table.locator("tbody th")
+    before = names.all_inner_texts()
     button = table.locator("thead button", has_text="passes per input")
     orders = []
     for _ in range(2):
@@ -138,6 +143,70 @@ def test_a_heading_sorts_its_table(opened: Any) -> None:
     assert orders[0] == sorted(orders[0])
     assert orders[1] == sorted(orders[1], reverse=True)
     assert table.locator("th[aria-sort=descending]").inner_text().startswith("passes per input")
+    button.focus()
+    opened.keyboard.press("Enter")
+    assert table.locator("th[aria-sort]").count() == 0
+    assert names.all_inner_texts() == before
+
+
+def test_what_is_not_a_number_comes_last_in_both_directions(opened: Any) -> None:
+    table = opened.locator("table.main")
+    cells = table.locator("tbody td:nth-child(2)")
+    cells.nth(2).evaluate("cell => { cell.textContent = '–'; }")
+    for _ in range(2):
+        table.locator("thead button").nth(1).click()
+        texts = cells.all_inner_texts()
+        assert texts[-1] == "–"
+        assert "–" not in texts[:-1]
+
+
+@pytest.mark.parametrize("opened", [{"width": "phone"}], indirect=True, ids=["phone"])
+def test_a_table_that_is_cut_says_so_and_keeps_its_first_column(opened: Any) -> None:
+    part = opened.get_by_role("region", name="Main comparison")
+    hint = opened.locator(".scroll:has(.main)").locator("xpath=preceding-sibling::p[1]")
+    assert hint.is_visible()
+    assert "more columns: swipe or scroll" in hint.inner_text()
+    name = part.locator("tbody th").first
+    before = name.bounding_box()["x"]
+    part.evaluate("part => { part.scrollLeft = part.scrollWidth; }")
+    opened.wait_for_function("document.querySelector('.hint').textContent.includes('back')")
+    assert name.bounding_box()["x"] == pytest.approx(before, abs=1)
+    shown = opened.get_by_role("region", name="Break-evens")
+    assert (
+        shown.evaluate("part => part.scrollWidth <= part.clientWidth + 8")
+        == shown.locator("xpath=preceding-sibling::p[1]").is_hidden()
+    )
+
+
+@pytest.mark.parametrize("opened", [{"width": "phone"}], indirect=True, ids=["phone"])
+def test_figures_are_as_wide_as_a_phone(opened: Any) -> None:
+    cut = (
+        "parts => parts.filter(part => part.checkVisibility() && part.scrollWidth > part.clientWidth).length"
+    )
+    assert opened.locator(".plot").evaluate_all(cut) == 0
+
+
+def test_nothing_is_said_to_be_cut_where_nothing_is(opened: Any) -> None:
+    assert opened.locator(".hint:visible").count() == 0
+
+
+@both()
+def test_the_cards_of_a_row_are_equally_high(opened: Any) -> None:
+    heights: dict[float, set[float]] = {}
+    for card in opened.locator(".tiles li").all():
+        box = card.bounding_box()
+        heights.setdefault(round(box["y"]), set()).add(round(box["height"]))
+    assert all(len(found) == 1 for found in heights.values())
+
+
+def test_the_contents_mark_the_section_in_sight(opened: Any) -> None:
+    opened.get_by_role("link", name="Costs").click()
+    opened.locator('nav a[aria-current="true"]', has_text="Costs").wait_for()
+    nav = opened.locator("nav").bounding_box()
+    assert nav["y"] == pytest.approx(0, abs=1)
+    opened.wait_for_function("document.querySelector('#costs').getBoundingClientRect().top < 200")
+    assert opened.locator("#costs").bounding_box()["y"] >= nav["height"]
+    assert opened.locator("nav a[aria-current]").count() == 1
 
 
 @both()

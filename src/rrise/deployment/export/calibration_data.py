@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rrise.certifiers.held_out import HELD_OUT, HeldOut
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.sources import load_images
 from rrise.deployment.export.exporting import RANGE_INPUTS
@@ -27,7 +28,7 @@ class CalibrationData:
     """
 
     images: Any
-    votes: Votes
+    votes: Votes | NDArray[np.int64]
     range_inputs: NDArray[np.float32] | None
 
 
@@ -41,8 +42,9 @@ def calibration_data(
 ) -> CalibrationData:
     """Return the data that the certifier in a folder was calibrated on.
 
-    For a certifier in a run folder, the run holds them. Any other needs `inputs` (a `.npy` file or a folder
-    of images) and `votes` (a folder of `rrise vote`).
+    `SurrogateCertifier.save` writes them into the folder; for a certifier in a run folder, the run holds
+    them. Any other needs `inputs` (a `.npy` file or a folder of images) and `votes` (a folder of
+    `rrise vote`).
     """
     n = certifier.calibration.n
     if inputs is not None and votes is not None:
@@ -50,12 +52,14 @@ def calibration_data(
     run = folder.resolve().parent
     if inputs is not None or votes is not None:
         raise SettingError(
-            "expected both --inputs and --votes, or neither if the certifier is in a run folder"
+            "expected both --inputs and --votes, or neither if the certifier or its run holds them"
         )
+    if (kept := HeldOut.load(folder)) is not None:
+        return CalibrationData(kept.inputs, kept.votes, None)
     if not (run / RECIPE).is_file() or not (run / "votes" / "calibration").is_dir():
         raise SettingError(
-            f"{folder} is not in a run folder, so its calibration inputs and votes are unknown: pass "
-            f"--inputs FILE and --votes FOLDER"
+            f"{folder} holds no {HELD_OUT} and is not in a run folder, so its calibration inputs and votes "
+            f"are unknown: pass --inputs FILE and --votes FOLDER"
         )
     data = RunData(read_recipe(run / RECIPE).data, data_root)
     training = data.values("train")

@@ -98,6 +98,7 @@ def recalibrate(
         evidence=evidence,
         guarantee=on_device(guarantee, certifier.network),
         query=None,
+        held_out=None,
     )
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -16,9 +15,16 @@ from rrise._version import __version__
 from rrise.certifiers.certifier import Certifier
 from rrise.deployment.service.alarm import Alarm, QueryMonitor
 from rrise.deployment.service.checks import check_parts
-from rrise.deployment.service.documents import CertifyResponse, card, input_body, problems
+from rrise.deployment.service.documents import (
+    CertifyResponse,
+    card,
+    input_body,
+    problems,
+    project_url,
+)
 from rrise.deployment.service.guard import Guard
 from rrise.deployment.service.metrics import CONTENT_TYPE
+from rrise.deployment.service.page_files import PAGE, add_page
 from rrise.deployment.service.refusals import RefusedError
 from rrise.deployment.service.requests import TYPES
 from rrise.deployment.service.samples import Sample
@@ -28,14 +34,6 @@ from rrise.deployment.service.verification import DEFAULT_FAILURE, DEFAULT_VOTES
 from rrise.errors import did_you_mean
 from rrise.files import Json
 
-PAGE = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/pictures.js": ("pictures.js", "text/javascript; charset=utf-8"),
-    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
 HEALTH = ("/healthz", "/readyz")
 COMMON = (400, 401, 408, 413, 415, 422, 503)
 
@@ -82,7 +80,7 @@ def create_app(
         settings: limits of the service.
         base: the certifier's base classifier; it allows users to verify inputs by Monte Carlo.
         monitor: a monitor that observes every answer.
-        samples: sample images for the page, by name.
+        samples: samples for the page, by name.
 
     Returns:
         An ASGI application, for any ASGI server.
@@ -119,7 +117,7 @@ def create_app(
     _add_answers(app, service)
     _add_card(app, service, samples or {})
     _add_health(app, service)
-    _add_page(app)
+    add_page(app)
     _add_refusals(app)
     app.add_middleware(
         Guard,
@@ -226,6 +224,7 @@ def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> 
         guarantee_after_alarm=None if after is None else after.to_json(),
         samples=list(samples),
         version=__version__,
+        project=project_url(),
     )
 
     @app.get("/v1/certifier", responses=problems(401), summary="What is promised, and for what inputs.")
@@ -234,10 +233,10 @@ def _add_card(app: FastAPI, service: Service, samples: Mapping[str, Sample]) -> 
         return answer
 
     @app.get(
-        "/v1/samples/{name}", response_class=Response, responses=problems(401, 404), summary="A sample image."
+        "/v1/samples/{name}", response_class=Response, responses=problems(401, 404), summary="A sample input."
     )
     async def sample(name: str) -> Response:
-        """Return a sample image listed in GET /v1/certifier."""
+        """Return a sample listed in GET /v1/certifier."""
         found = samples.get(name)
         if found is None:
             raise RefusedError(404, "there is no such sample: GET /v1/certifier lists all samples")
@@ -272,20 +271,6 @@ def _add_health(app: FastAPI, service: Service) -> None:
     async def metrics() -> Response:
         """Return counters, times and gauges in the format of Prometheus."""
         return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
-
-
-def _add_page(app: FastAPI) -> None:
-    folder = files("rrise.deployment.service") / "page"
-    for path, (name, content_type) in PAGE.items():
-        answer = _constant((folder / name).read_bytes(), content_type)
-        app.add_api_route(path, answer, include_in_schema=False)
-
-
-def _constant(content: bytes, content_type: str) -> Any:
-    async def answer() -> Response:
-        return Response(content, headers={"content-type": content_type})
-
-    return answer
 
 
 def _add_refusals(app: FastAPI) -> None:

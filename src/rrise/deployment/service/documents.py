@@ -1,12 +1,14 @@
 """The OpenAPI description of request bodies and answers."""
 
 import math
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from rrise.certifiers.certifier import Certifier
 from rrise.deployment.service.requests import ARRAY_TYPE, FORM_TYPE, IMAGE_TYPES, JSON_TYPE
+from rrise.deployment.service.samples import takes_images
 from rrise.files import Json
 
 LARGEST_EXAMPLE = 4096
@@ -88,7 +90,7 @@ def input_body(certifier: Certifier, many: bool) -> Json:
         JSON_TYPE: {"schema": {"oneOf": [one, batch]} if many else one, **_example(certifier)},
         ARRAY_TYPE: {"schema": {"type": "string", "format": "binary"}},
     }
-    if _is_image(certifier):
+    if takes_images(certifier.input_shape, certifier.smoothing.input_range):
         for kind in IMAGE_TYPES:
             content[kind] = {"schema": {"type": "string", "format": "binary"}}
     files: Json = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
@@ -100,11 +102,6 @@ def input_body(certifier: Certifier, many: bool) -> Json:
         "encoding": {"file": {"contentType": ", ".join([*IMAGE_TYPES, ARRAY_TYPE])}},
     }
     return {"requestBody": {"required": True, "content": content}}
-
-
-def _is_image(certifier: Certifier) -> bool:
-    shape = certifier.input_shape
-    return len(shape) == 3 and shape[0] in (1, 3) and certifier.smoothing.input_range == (0.0, 1.0)
 
 
 def _array_schema(shape: tuple[int, ...], certifier: Certifier) -> Json:
@@ -136,9 +133,20 @@ def card(certifier: Certifier, **more: Any) -> Json:
             "range": None
             if certifier.smoothing.input_range is None
             else list(certifier.smoothing.input_range),
-            "image": _is_image(certifier),
+            "image": takes_images(certifier.input_shape, certifier.smoothing.input_range),
         },
         "sigma": certifier.smoothing.sigma,
         "runtime": certifier.runtime,
         **more,
     }
+
+
+def project_url() -> str | None:
+    """Return the address of the project, as the metadata of the installed package tells it, or None."""
+    try:
+        declared = metadata("rrise").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return None
+    urls = {name.strip().lower(): url.strip() for name, _, url in (line.partition(",") for line in declared)}
+    ranked = [urls[name] for name in ("homepage", "repository", "source") if name in urls]
+    return next((url for url in [*ranked, *urls.values()] if url.startswith("https://")), None)

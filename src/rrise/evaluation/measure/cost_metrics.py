@@ -125,9 +125,9 @@ COST = (
     Metric(
         "seconds",
         lambda found: None if found.outcome.seconds is None else float(found.outcome.seconds),
-        "time per certificate",
+        "passes × time per pass",
         "milliseconds",
-        "mean number of passes times the measured time of one, where that was measured",
+        "mean number of passes times the measured time of one; undefined where that time was not steady",
         scale=1000,
         write=milliseconds,
         table=InTables(TIME, "Time (ms)", digits=3),

@@ -11,6 +11,7 @@ from rrise.certifiers.methods import ONE_STAGE, SEQUENTIAL, TWO_STAGE
 from rrise.evaluation.measure.measurement import measure
 from rrise.evaluation.measure.methods import SurrogateEvidence, surrogate_outcomes
 from rrise.evaluation.measure.outcomes import MethodSetting, Outcome
+from rrise.evaluation.measure.pass_time import PassTime
 from rrise.evaluation.measure.passes_curve import passes_curve
 from rrise.files import Json
 from rrise.statistics import PAPER as PAPER_RULE
@@ -38,7 +39,7 @@ class Evidence:
         surrogates: predictions of each surrogate, of these inputs and of the calibration inputs.
         calibration_votes: votes of the calibration inputs.
         fewer_votes: the first so many of these votes, to tell what calibrating with fewer would do.
-        seconds: measured time of a pass by the surrogate's variant; under "" that of the base classifier.
+        pass_times: measured time of a pass by the surrogate's variant; under "" that of the base classifier.
         query: the first so many votes, of these inputs and of the calibration inputs, to tell what votes at
             query time would do; empty in earlier evidence.
     """
@@ -52,7 +53,7 @@ class Evidence:
     surrogates: tuple[SurrogateEvidence, ...]
     calibration_votes: Votes
     fewer_votes: dict[int, Votes]
-    seconds: dict[str, float]
+    pass_times: dict[str, PassTime]
     query: dict[int, tuple[Votes, Votes]] = field(default_factory=dict)
 
     def outcomes(self) -> list[Outcome]:
@@ -77,21 +78,22 @@ class Evidence:
         return {**found, "threat": Threat(**threat)}
 
     def _timed(self, outcome: Outcome) -> Outcome:
-        base = self.seconds.get("")
-        per_pass = self.seconds.get(outcome.setting.variant, base)
-        if per_pass is None:
+        found = self.pass_times.get(outcome.setting.variant, self.pass_times.get(""))
+        if found is None or found.problem:
             return outcome
-        return replace(outcome, seconds=outcome.certificates.mean_passes * per_pass)
+        return replace(outcome, seconds=outcome.certificates.mean_passes * found.seconds)
 
     def results(self, outcomes: list[Outcome]) -> Json:
         """Return what `results.json` holds of these outcomes."""
         about = {name: value for name, value in self.about.items() if name not in _NOT_SHOWN}
         method, variant, score = about["certifier"]
         curve = passes_curve(self)
+        times = {name: found.to_json() for name, found in self.pass_times.items() if found.turns is not None}
         return {
             **about,
             "test_inputs": len(self.labels),
             **({"passes_curve": curve} if curve else {}),
+            **({"pass_times": times} if times else {}),
             "results": measure(
                 outcomes,
                 self.labels,

@@ -18,6 +18,7 @@ from rrise.errors import FolderError
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.methods import SurrogateEvidence
 from rrise.evaluation.measure.outcomes import MethodSetting, Offline, Outcome
+from rrise.evaluation.measure.pass_time import PassTime
 from rrise.files import (
     Json,
     as_written,
@@ -62,7 +63,7 @@ def write_evidence(folder: Path, evidence: Evidence) -> None:
         "format": _FORMAT,
         "about": evidence.about,
         "smoothing": evidence.reference.smoothing.to_json(),
-        "seconds": evidence.seconds,
+        "seconds": {name: found.to_json() for name, found in evidence.pass_times.items()},
         "fewer_votes": list(evidence.fewer_votes),
         "query_votes": list(evidence.query),
         "surrogates": [_about_surrogate(one) for one in evidence.surrogates],
@@ -100,7 +101,7 @@ def _evidence(folder: Path, found: Json) -> Evidence:
         surrogates=tuple(_surrogate(reported, calibration, one) for one in found["surrogates"]),
         calibration_votes=_votes(calibration, smoothing),
         fewer_votes={n: _votes(calibration, smoothing, f"votes {n}") for n in found["fewer_votes"]},
-        seconds=found["seconds"],
+        pass_times={name: PassTime.from_json(value) for name, value in found["seconds"].items()},
         query={
             n: (
                 _votes(reported, smoothing, f"query votes {n}"),

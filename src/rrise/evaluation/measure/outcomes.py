@@ -51,4 +51,4 @@ class Outcome:
     offset: float | None = None
     offline: Offline = Offline()
     seconds: float | None = None
-    """Per input: its passes at the measured speed of one, where that was measured."""
+    """Per input: passes × time per pass, where that time was measured and is steady."""

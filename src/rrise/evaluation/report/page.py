@@ -13,20 +13,19 @@ from rrise.evaluation.figures.inline import inline_svg
 from rrise.evaluation.measure.all_metrics import METRICS, Metric
 from rrise.evaluation.measure.main_comparison import (
     name_of,
-    names_of_main,
-    reference_result,
     surrogate_result,
 )
 from rrise.evaluation.measure.number_text import count_text, percent_up, radius_text
 from rrise.evaluation.report.comparison import (
-    break_even_against,
+    break_even_rows,
     compared_metrics,
     comparison_rows,
     cost_rows,
     looked_for_rival,
-    with_rival,
 )
+from rrise.evaluation.report.headline import break_even_tiles, headline_tiles
 from rrise.evaluation.report.shown import Attacked
+from rrise.evaluation.report.times import time_rows, untimed
 from rrise.evaluation.tables.tables import PROTOCOLS
 from rrise.evaluation.tables.values import Table
 from rrise.files import Json
@@ -66,16 +65,21 @@ _CAPTIONS = {
     "cost": (
         "Above: what each certificate costs. Below: what the surrogate has saved after its own cost, per "
         "number of queries; it has paid off where its line crosses zero. Methods that come in "
-        "several variants are shown with that of the comparison above."
+        "several variants are shown with that of the comparison above. Monte Carlo that certifies as much "
+        "is in the table above, not here."
     ),
 }
-_FIRST = "mean_passes"
-"""The metric whose headline number comes first."""
 _PARTS = (
     ("certified_accuracy", "boundary", "boundary_crd"),
     ("calibration", "coverage"),
     ("passes", "cost"),
 )
+_FOLDED = ("boundary_crd", "coverage")
+"""Figures that few readers need."""
+_CURVES = ("certified_accuracy", "boundary_crd")
+"""Figures with all methods at the same places across: their values are shown together."""
+_GALLERY = 12
+"""Images that are shown at once; the others are folded."""
 
 
 def render_report(
@@ -115,44 +119,26 @@ def render_report(
         results=results,
         numbers=numbers,
         protocol=PROTOCOLS[results["protocol"]],
-        tiles=_tiles(results),
+        tiles=headline_tiles(results),
+        break_evens=break_even_tiles(results),
         figures=dict(zip(("accuracy", "bound", "cost", "extra"), shown, strict=True)),
         compared=compared_metrics(),
         comparison=comparison_rows(results),
         ours=None if ours is None else name_of(ours["method"]),
         violations=_violations(results),
         costs=cost_rows(results),
+        paid_off=break_even_rows(results),
         looked_for_rival=looked_for_rival(results),
-        seconds=_seconds(results),
+        times=time_rows(results),
+        untimed=untimed(results),
         tables=[_table(table) for table in tables],
         metrics=_metrics(results),
         scores=_scores(results),
-        gallery=[_picture(item) for item in gallery],
+        gallery=_galleries([_picture(item) for item in gallery]),
         guarantees=[_guarantee(name, guarantee) for name, guarantee in guarantees],
         settings=_settings(settings),
         attacked=None if attacked is None else _attacked(attacked),
     )
-
-
-def _tiles(results: Json) -> list[tuple[str, str]]:
-    """Return the headline numbers: value and words."""
-    ours, theirs = surrogate_result(results), reference_result(results)
-    if ours is None:
-        return []
-    numbers = ours["metrics"]
-    other = theirs["metrics"] if theirs is not None else None
-    shown = []
-    tiled = [metric for metric in METRICS.values() if metric.tile]
-    for metric in sorted(tiled, key=lambda one: one.key != _FIRST):
-        also = "" if other is None else f" (Monte Carlo {metric.write(other.get(metric.key))})"
-        shown.append((metric.write(numbers.get(metric.key)), f"{metric.tile}{also}"))
-    if theirs is not None:
-        paid_off = break_even_against(results, theirs)
-        words = f"queries until {ours['method']} has paid off, against {name_of(theirs['method'])}"
-        if not numbers["certified_accuracy"]:
-            paid_off, words = None, f"queries until {ours['method']} has paid off: it certifies nothing"
-        shown.append(("never" if paid_off is None else f"{paid_off:,}", with_rival(words, results)))
-    return shown
 
 
 def _violations(results: Json) -> dict[str, str] | None:
@@ -168,13 +154,6 @@ def _violations(results: Json) -> dict[str, str] | None:
         "limit": percent_up(failure),
         "issued_limit": percent_up(among),
     }
-
-
-def _seconds(results: Json) -> list[tuple[str, str]]:
-    """Return the measured time per certificate of each method of the main comparison."""
-    metric = METRICS["seconds"]
-    measured = [(name, result["metrics"][metric.key]) for name, result in names_of_main(results)]
-    return [(name, metric.write(seconds)) for name, seconds in measured if seconds is not None]
 
 
 def _metrics(results: Json) -> list[Metric]:
@@ -195,6 +174,8 @@ def _figure(name: str, svg: str, words: Json) -> Json:
         "name": name,
         "title": html.unescape(title[1]) if title else name,
         "svg": inline_svg(name, svg),
+        "folded": name in _FOLDED,
+        "together": name in _CURVES,
         "caption": _CAPTIONS.get(name, "").format_map(words),
     }
 
@@ -202,9 +183,12 @@ def _figure(name: str, svg: str, words: Json) -> Json:
 def _table(table: Table) -> Json:
     whole = replace(table, label_once=False)
     title, _, caption = table.title.partition(". ")
+    start, _, rest = title.rstrip(".").partition(": ")
     return {
         "name": table.name,
         "title": title.rstrip("."),
+        "name_of_title": start,
+        "rest_of_title": rest,
         "caption": caption,
         "header": whole.header(),
         "labels": len(table.headings),
@@ -245,6 +229,14 @@ def _picture(item: Json) -> Json:
     }
 
 
+def _galleries(pictures: list[Json]) -> list[list[Json]]:
+    """Return some pictures, spread evenly over all, and the others."""
+    last, count = len(pictures) - 1, min(_GALLERY, len(pictures))
+    chosen = {round(place * last / max(1, count - 1)) for place in range(count)}
+    first = [pictures[place] for place in sorted(chosen)]
+    return [first, [one for place, one in enumerate(pictures) if place not in chosen]] if first else []
+
+
 def _guarantee(name: str, guarantee: Guarantee) -> Json:
     """Say whether the guarantee holds at the level that the method is run at."""
     nominal, failure = guarantee.nominal, guarantee.failure
@@ -264,12 +256,14 @@ def _settings(settings: Json) -> list[Json]:
     blocks: list[Json] = []
     for name, value in settings.items():
         if isinstance(value, dict):
-            blocks.append({"title": name, "rows": _rows(value), "text": ""})
+            blocks.append({"title": name, "rows": _rows(value), "text": "", "open": False})
         elif isinstance(value, list) or name in texts:
             lines: Iterable[Any] = value if isinstance(value, list) else [value]
-            blocks.append({"title": name, "rows": [], "text": "\n".join(map(str, lines))})
+            text = "\n".join(map(str, lines))
+            blocks.append({"title": name, "rows": [], "text": text, "open": isinstance(value, list)})
     rows = _rows({name: value for name, value in plain.items() if name not in texts})
-    return [*([{"title": "settings", "rows": rows, "text": ""}] if rows else []), *blocks]
+    more = {"title": "settings", "rows": rows, "text": "", "open": False}
+    return [*blocks, *([more] if rows else [])]
 
 
 def _rows(values: Json) -> list[tuple[str, str]]:

@@ -1,50 +1,19 @@
 /* The page: takes an input, and shows its certificate and what it means. */
-import { lineChart } from "./charts.js";
+import { Problem, ask, count, down, element, find, sentence, state } from "./asking.js";
+import { watchMonitor } from "./monitor.js";
 import { copiesOf, draw, valuesOf } from "./pictures.js";
+import { promiseFacts, showPromise } from "./promise.js";
+import { drawValues, furthestEach, readNumbers, sizeOf } from "./vectors.js";
+import { stopVerification, verify } from "./verify.js";
 
-const find = (name) => document.getElementById(name);
-const state = { card: null, token: "", input: null, certificate: null, verification: null, asked: 0 };
 const TYPES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", npy: "application/x-npy", json: "application/json" };
 const SHOWN_CLASSES = 5;
-
-/** Write a radius or bound with four decimals, rounded down. */
-const down = (value) => (Math.floor(value * 1e4 + 1e-7) / 1e4).toFixed(4);
-const count = (value) => value.toLocaleString("en");
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-/* Requests ---------------------------------------------------------------------------------------- */
-
-class Problem extends Error {}
-
-async function ask(path, options = {}) {
-  const headers = { ...options.headers, ...(state.token ? { Authorization: `Bearer ${state.token}` } : {}) };
-  let answer;
-  try {
-    answer = await fetch(path, { ...options, headers });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem("The service cannot be reached. Is it still running?");
-  }
-  if (answer.ok) return answer;
-  const said = await answer.json().catch(() => ({}));
-  find("token-form").hidden = answer.status !== 401;
-  if (answer.status === 401) find("token").focus();
-  throw new Problem(said.error ?? `The service answered ${answer.status}.`);
-}
 
 function showProblem(error) {
   if (!(error instanceof Problem)) console.error(error);
   find("problem").textContent = error instanceof Problem ? sentence(error.message) : "Something went wrong on this page.";
   find("problem").hidden = false;
 }
-
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 
 /* The certifier ----------------------------------------------------------------------------------- */
 
@@ -56,58 +25,69 @@ async function start() {
     return;
   }
   find("problem").hidden = true;
-  const { card } = state, { shape, range, image } = card.input;
-  const size = image ? `${shape[2]} × ${shape[1]} pixels, ${shape[0] === 1 ? "grey" : "colour"}` : shape.join(" × ");
-  const threat = threatOf(card.guarantee);
-  const attack = threat ? { "attack radius": threat.radius, "query noise": threat.query_noise } : {};
-  const facts = { classes: count(card.class_names.length), input: size, "noise σ": card.sigma, "allowed failures": card.guarantee.failure, ...attack, runs: card.runtime };
-  find("facts").replaceChildren(...Object.entries(facts).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
-  find("file").accept = image ? ".png,.jpg,.jpeg,.npy" : ".npy,.json";
-  find("file-help").textContent = image
-    ? `A PNG or JPEG of exactly ${size} (images are not resized: that would certify another image), or a .npy array.`
-    : `A .npy or .json file with an array of shape ${size}, values ${range ? `from ${range[0]} to ${range[1]}` : "of any size"}.`;
+  const { card } = state;
+  showProject(card);
+  showWords(card);
   showPromise(card.guarantee);
   showSamples(card.samples);
-  if (card.monitor) showMonitor();
+  if (card.monitor) watchMonitor();
 }
 
-/* What may happen to inputs before they are certified; null if nothing is promised about that. */
-const threatOf = (guarantee) => guarantee.facts.calibration?.threat ?? null;
+function showProject({ project, version }) {
+  find("version").textContent = version;
+  if (project) find("project").href = project;
+}
 
-function showPromise(guarantee) {
-  const in100 = (failure) => Number((100 * Number(failure)).toPrecision(12)).toLocaleString("en", { maximumFractionDigits: 4, roundingMode: "ceil" });
-  const { kind, calibration } = guarantee.facts, threat = threatOf(guarantee);
-  const sure = calibration?.confidence ? `With confidence ${calibration.confidence} over the calibration inputs, at` : "On average, at";
-  const among = kind === "issued" ? "radii issued for inputs" : "inputs";
-  const wrong = kind === "issued" ? "are wrong" : "get a wrong radius";
-  const natural = threat ? calibration.natural_failure : guarantee.failure;
-  find("covered").textContent = `${sure} most ${in100(natural)} in 100 ${among} drawn like the calibration inputs ${wrong}.`;
-  find("moved").hidden = !threat?.radius;
-  if (threat?.radius) {
-    const tries = threat.tries === 1 ? "" : ` This holds for the best of ${count(threat.tries)} tries.`;
-    find("moved-words").textContent = `If somebody moves such inputs by up to ${threat.radius} before you certify them, at most ${in100(guarantee.failure)} in 100 get a wrong radius.${tries} The surrogate sees each input with new, secret noise, so the same input may get another answer next time.`;
-    find("chosen").textContent = "Not: inputs that someone moved further, or chose freely.";
-  }
-  const list = (title, sentences) => [element("p", {}, title), element("ul", {}, ...sentences.map((text) => element("li", {}, text)))];
-  find("guarantee").replaceChildren(
-    element("p", {}, guarantee.promise),
-    ...list("Assumed:", guarantee.assumptions),
-    ...list("Not promised:", guarantee.not_promised),
-    element("p", { class: "soft" }, `Guarantee ${guarantee.id}.`),
-  );
+/* What kind of inputs there are: images in pixels, tables in numbers. */
+const sizeWords = ({ shape, image }) => {
+  if (image) return `${shape[2]} × ${shape[1]} pixels, ${shape[0] === 1 ? "grey" : "colour"}`;
+  return shape.length === 1 ? `${count(shape[0])} ${shape[0] === 1 ? "number" : "numbers"}` : `array of shape ${shape.join(" × ")}`;
+};
+
+function showWords(card) {
+  const { shape, range, image } = card.input, size = sizeWords(card.input);
+  const facts = { classes: count(card.class_names.length), input: size, "noise σ": card.sigma, ...promiseFacts(card.guarantee), runs: card.runtime };
+  find("facts").replaceChildren(...Object.entries(facts).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
+  find("file").accept = image ? ".png,.jpg,.jpeg,.npy" : ".npy,.json";
+  const within = range ? `, each from ${range[0]} to ${range[1]}` : "";
+  find("file-help").textContent = image
+    ? `A PNG or JPEG of exactly ${size} (images are not resized: that would certify another image), or a .npy array.`
+    : `A .npy or .json file with one input: ${size}${within}.`;
+  find("units").textContent = image
+    ? "A shift by one pixel can be a large distance."
+    : "All numbers count alike, in the units that the classifier takes. Numbers that were scaled before training must be scaled the same way here.";
+  find("paste").hidden = image;
+  find("paste-help").textContent = `${sentence(size).slice(0, -1)}${within}. Separate them by commas, spaces, tabs or lines; write decimals with a point.`;
+  const type = image ? "image/png" : "application/json";
+  const token = state.token ? " -H 'Authorization: Bearer TOKEN'" : "";
+  find("curl").textContent = `curl --data-binary @input.${image ? "png" : "json"} -H 'Content-Type: ${type}'${token} ${location.origin}/v1/certify`;
 }
 
 async function showSamples(names) {
   const made = await Promise.all(names.map(async (name) => {
     const blob = await (await ask(`v1/samples/${encodeURIComponent(name)}`)).blob();
-    const image = element("img", { alt: `sample ${name}` });
-    image.src = URL.createObjectURL(blob);
-    const button = element("button", { type: "button", "aria-pressed": "false" }, image);
+    const button = element("button", { type: "button", "aria-pressed": "false" });
+    if (blob.type.startsWith("image/")) {
+      const image = button.appendChild(element("img", { alt: `sample ${name}` }));
+      image.src = URL.createObjectURL(blob);
+    } else {
+      drawValues(button.appendChild(element("span", { class: "values" })), await numbersIn(blob), `sample ${name}`);
+      button.append(element("span", { "aria-hidden": "true" }, name));
+    }
     button.addEventListener("click", () => choose(blob, blob.type, button));
     return element("li", {}, button);
   }));
   find("samples").replaceChildren(...made);
+  find("samples").classList.toggle("tables", !state.card.input.image);
   find("samples-part").hidden = made.length === 0;
+}
+
+const numbersIn = async (blob) => JSON.parse(await blob.text()).flat(Infinity);
+
+/** Return the values of an input where the page can show them, or null. */
+async function shownValues(blob, type) {
+  if (type.startsWith("image/")) return valuesOf(blob, state.card.input.shape);
+  return type === TYPES.json && !state.card.input.image ? numbersIn(blob) : null;
 }
 
 /* An input and its certificate -------------------------------------------------------------------- */
@@ -120,7 +100,7 @@ async function choose(blob, type, button = null) {
   try {
     const answer = await ask("v1/certify?probabilities=true&trial=true", { method: "POST", body: blob, headers: { "Content-Type": type } });
     const { certificates, warning } = await answer.json();
-    const values = type.startsWith("image/") ? await valuesOf(blob, state.card.input.shape) : null;
+    const values = await shownValues(blob, type);
     if (asked !== state.asked) return;
     if (certificates.length > 1) throw new Problem(`This page shows one input at a time, but the file holds ${certificates.length}.`);
     state.input = { blob, type, values };
@@ -134,12 +114,18 @@ async function choose(blob, type, button = null) {
 }
 
 function showAnswer(warning) {
-  const { certificate, card } = state, { values } = state.input, { shape } = card.input;
+  const { certificate, card } = state, { values } = state.input, { shape, image } = card.input;
   find("answer").hidden = false;
-  find("own").hidden = values === null;
-  if (values) draw(find("own"), values, shape);
+  find("own").hidden = values === null || !image;
+  find("own-values").hidden = values === null || image;
+  if (values && image) draw(find("own"), values, shape);
+  if (values && !image) {
+    drawValues(find("own-values"), values, `your input: ${sizeWords(card.input)} from ${Math.min(...values)} to ${Math.max(...values)}`);
+    find("numbers").value = values.join(", ");
+  }
   const verdict = find("verdict");
   verdict.className = `verdict ${certificate.issued ? "certified" : "abstained"}`;
+  find("card").className = `answer ${certificate.issued ? "certified" : "abstained"}`;
   verdict.textContent = certificate.issued ? `Certified: ${certificate.class_name}` : `Abstained; the guess is ${certificate.class_name}`;
   find("meaning").textContent = meaning(certificate, shape);
   find("warning").hidden = !warning;
@@ -155,22 +141,25 @@ function showAnswer(warning) {
   find("check").hidden = card.verification === null;
   find("verify-figure").hidden = true;
   find("verify-result").textContent = "";
-  if (card.monitor) showMonitor();
+  if (card.monitor) watchMonitor();
   if (find("answer").getBoundingClientRect().top > innerHeight - 200) find("answer-title").scrollIntoView();
 }
 
 function meaning({ issued, class_name, radius, lower_bound }, shape) {
   if (!issued)
     return `No radius is promised here. A radius needs a bound above one half on the probability of the answer under noise${lower_bound > 0 ? `, and the bound is ${down(lower_bound)}` : ""}. Abstaining is not an error: an honest certifier abstains when it cannot be sure.`;
-  const values = shape.reduce((product, size) => product * size, 1);
-  const each = (255 * radius) / Math.sqrt(values);
-  const spread = state.card.input.image ? ` This is as far as changing every value of the image by ${(Math.floor(10 * each) / 10).toFixed(1)} of 255 levels.` : "";
-  return `The smoothed classifier answers ${class_name} for this input and for every input within an L2 distance of ${down(radius)} of it, whatever the change is.${spread}`;
+  return `The smoothed classifier answers ${class_name} for this input and for every input within an L2 distance of ${down(radius)} of it, whatever the change is. ${spreadWords(radius, shape)}`;
+}
+
+function spreadWords(radius, shape) {
+  const size = sizeOf(shape), each = furthestEach(radius, size);
+  if (state.card.input.image) return `This is as far as changing every value of the image by ${(Math.floor(2550 * each) / 10).toFixed(1)} of 255 levels.`;
+  return size === 1 ? "" : `For example, any one number may change by ${down(radius)}, or all ${count(size)} by ${each.toFixed(4)} each.`;
 }
 
 function showCopies() {
   const { certificate, card } = state, { values } = state.input;
-  find("copies-part").hidden = values === null || !certificate.issued;
+  find("copies-part").hidden = values === null || !card.input.image || !certificate.issued;
   if (find("copies-part").hidden) return;
   find("copies-words").textContent = `Copies moved by exactly ${down(certificate.radius)}. The answer is certified to be ${certificate.class_name} for all of them, and for everything nearer. (Your browser draws them with 256 levels.)`;
   const items = [{ name: "the input", values, distance: 0, held: 0 }, ...copiesOf(values, card.input.shape, certificate.radius)];
@@ -201,113 +190,6 @@ function showBars() {
   }));
 }
 
-/* Monte Carlo ------------------------------------------------------------------------------------- */
-
-/** Yield name and data of server-sent events. */
-async function* events(answer) {
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    text += value;
-    const blocks = text.split("\n\n");
-    text = blocks.pop();
-    for (const block of blocks) {
-      const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(block);
-      yield [name, JSON.parse(data)];
-    }
-  }
-}
-
-async function verify() {
-  const { input, certificate } = state, control = new AbortController();
-  const looks = [];
-  state.verification = control;
-  find("verify").disabled = true;
-  find("stop").hidden = false;
-  find("verify-result").textContent = "The base classifier votes…";
-  try {
-    const answer = await ask("v1/verify", { method: "POST", body: input.blob, headers: { "Content-Type": input.type }, signal: control.signal });
-    let budget = 0;
-    for await (const [name, data] of events(answer)) {
-      if (name === "start") budget = data.budget;
-      else if (name === "look") showLook(looks, data, budget, certificate);
-      else if (name === "error") throw new Problem(data.error);
-    }
-    find("verify-result").textContent = compared(looks.at(-1), certificate);
-  } catch (error) {
-    const stopped = error.name === "AbortError";
-    if (!stopped && !(error instanceof Problem)) console.error(error);
-    if (state.certificate === certificate)
-      find("verify-result").textContent = stopped ? (looks.length ? `Stopped. ${compared(looks.at(-1), certificate)}` : "Stopped.") : sentence(error.message);
-  } finally {
-    if (state.verification === control) state.verification = null;
-    find("verify").disabled = false;
-    find("stop").hidden = true;
-  }
-}
-
-function stopVerification() {
-  state.verification?.abort();
-}
-
-function showLook(looks, look, budget, certificate) {
-  looks.push(look);
-  find("verify-figure").hidden = false;
-  const share = `${count(look.agreeing)} of ${count(look.counted)} votes for ${look.class_name}`;
-  find("verify-now").textContent = `${count(look.votes)} of ${count(budget)} noisy copies classified: ${share}. Certified so far: ${look.issued ? `radius ${down(look.radius)}` : "nothing"} (probability at least ${down(look.lower_bound)}).`;
-  const limits = certificate.issued ? [{ y: certificate.radius, words: "the surrogate, after one pass", kind: "good" }] : [];
-  lineChart(find("verify-plot"), {
-    title: `Certified radius by number of votes; now ${down(look.radius)}`,
-    lines: [{ points: [[0, 0], ...looks.map(({ votes, radius }) => [votes, radius])], kind: "" }],
-    limits, right: budget, top: 1.35 * Math.max(certificate.radius, look.radius, 0.05), across: "votes", up: "certified radius",
-  });
-}
-
-function compared(look, certificate) {
-  if (!look.issued) return `After ${count(look.votes)} votes Monte Carlo certifies nothing for this input${certificate.issued ? `, where the surrogate certified ${down(certificate.radius)}.` : " either."}`;
-  const found = `After ${count(look.votes)} votes Monte Carlo certifies ${look.class_name} within ${down(look.radius)}`;
-  if (!certificate.issued) return `${found}; the surrogate had abstained.`;
-  if (look.label !== certificate.label) return `${found}, a class other than the surrogate’s. The surrogate’s certificate is wrong here.`;
-  return look.radius >= certificate.radius
-    ? `${found}. This confirms the surrogate’s ${down(certificate.radius)}, also for attacked inputs.`
-    : `${found}, less than the surrogate’s ${down(certificate.radius)}. More votes could certify more; this does not refute it.`;
-}
-
-/* The monitor ------------------------------------------------------------------------------------- */
-
-async function showMonitor() {
-  let seen;
-  try {
-    seen = await (await ask("v1/monitor")).json();
-  } catch (error) {
-    if (!(error instanceof Problem)) console.error(error);
-    return;
-  }
-  find("monitor").hidden = false;
-  find("alarm").hidden = !seen.alarm;
-  find("monitor-words").textContent = seen.alarm
-    ? "Alarm: inputs have changed. The promise above assumes that they have not. Recalibrate the certifier."
-    : "Nothing unusual so far.";
-  const tests = [["every query", seen.label_free, ""], ["audited queries", seen.audits, "second"]].filter(([, test]) => test?.history.length);
-  const counts = `${count(seen.queries)} ${seen.queries === 1 ? "query" : "queries"} seen, ${count(seen.audited)} audited with votes.`;
-  find("monitor-caption").textContent = tests.length
-    ? `${counts} The chart shows the evidence that inputs have changed, as a share of the alarm threshold. It stays low while nothing changes. The probability of ever raising a false alarm is at most ${seen.label_free.false_alarm_rate} per test. ${tests.map(([name, , kind]) => `${kind ? "Yellow" : "Blue"}: ${name}.`).join(" ")}`
-    : counts;
-  find("monitor-plot").hidden = tests.length === 0;
-  if (!tests.length) return;
-  const first = Math.min(...tests.map(([, test]) => test.history[0][1]));
-  const lines = tests.map(([, test, kind]) => ({ kind, points: test.history.map(([, time, capital]) => [(time - first) / 60, Math.max(0, capital / test.alarm_at_log_capital)]) }));
-  const all = lines.flatMap(({ points }) => points);
-  lineChart(find("monitor-plot"), {
-    title: seen.alarm ? "Evidence against unchanged inputs: alarm" : "Evidence against unchanged inputs: below the alarm",
-    lines, limits: [{ y: 1, words: "alarm", kind: "bad" }],
-    right: Math.max(...all.map(([minutes]) => minutes), 0.1), top: Math.max(1.3, ...all.map(([, share]) => 1.1 * share)),
-    across: "minutes", up: "evidence",
-  });
-}
-
 /* What one can do --------------------------------------------------------------------------------- */
 
 function chooseFile(file) {
@@ -322,6 +204,15 @@ const drop = find("drop");
 for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => { event.preventDefault(); drop.classList.add("over"); });
 for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
 drop.addEventListener("drop", (event) => { event.preventDefault(); chooseFile(event.dataTransfer.files[0]); });
+find("paste").addEventListener("submit", (event) => {
+  event.preventDefault();
+  try {
+    choose(new Blob([JSON.stringify(readNumbers(find("numbers").value, state.card.input.shape))], { type: TYPES.json }), TYPES.json);
+  } catch (error) {
+    find("answer").hidden = find("check").hidden = true;
+    showProblem(error);
+  }
+});
 find("verify").addEventListener("click", verify);
 find("stop").addEventListener("click", stopVerification);
 find("token-form").addEventListener("submit", (event) => {

@@ -1,0 +1,1 @@
+"""Certificates of whole datasets: files and URLs in, Parquet out, resumable shard by shard."""

@@ -1,0 +1,73 @@
+"""The ready certifiers of the repository: what they rest on, and how they are found."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rrise
+from rrise.data.files import find_files, read_inputs
+from rrise.deployment import loading
+from rrise.deployment.loading import READY, find_certifier, find_samples
+from rrise.errors import FolderError
+from rrise.evaluation.measure.evidence_files import read_evidence
+from rrise.models.folder import load_model
+from rrise.votes.array import votes_for
+from tests.test_results import ROOT
+
+EVIDENCE = {"fashion-mnist": ROOT / "results" / "fashion-mnist-distilled" / "seed-100"}
+
+
+def test_every_ready_certifier_is_named() -> None:
+    assert sorted(READY) == sorted(path.name for path in (ROOT / "results" / "ready").iterdir())
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_ready_certifier_is_calibrated_with_the_published_votes(name: str) -> None:
+    certifier, evidence = rrise.load_deployed(name), read_evidence(EVIDENCE[name])
+    published, votes = evidence.surrogates[0].calibration, evidence.calibration_votes
+    assert np.array_equal(certifier.evidence.agreeing, votes_for(votes, published.label))
+    assert np.allclose(certifier.evidence.top_probability, published.top_probability, rtol=0, atol=1e-4)
+    assert certifier.smoothing == votes.smoothing
+    assert (certifier.calibration.n, certifier.guarantee.failure_text) == (10_000, "0.01")
+
+
+@pytest.mark.parametrize("name", READY)
+def test_its_samples_did_not_calibrate_it_and_get_the_published_answers(name: str) -> None:
+    folder, certifier = find_samples(name), rrise.load_deployed(name)
+    assert folder is not None
+    files = list(find_files([folder]))
+    evidence = read_evidence(EVIDENCE[name]).held_out()
+    places = [int(np.flatnonzero(evidence.indices == int(file.name[:5]))[0]) for file in files]
+    shape, limits = certifier.input_shape, certifier.smoothing.input_range
+    found = [certifier.certify(read_inputs(file, shape, limits)) for file in files]
+    published = evidence.surrogates[0].test[np.array(places)]
+    assert [int(one.label[0]) for one in found] == published.label.tolist()
+    top = [float(one.probabilities.max()) for one in found if one.probabilities is not None]
+    assert np.allclose(top, published.top_probability, rtol=0, atol=1e-4)
+    assert {bool(one.issued[0]) for one in found} == {True, False}
+
+
+@pytest.mark.parametrize("name", READY)
+def test_its_base_classifier_is_the_one_that_voted(name: str) -> None:
+    rrise.load_certifier(find_certifier(name)).check_base(load_model(find_certifier(name).parent / "base"))
+
+
+def test_an_installed_package_says_where_ready_certifiers_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_READY", tmp_path)
+    with pytest.raises(FolderError, match=r"in the repository of rrise, which is not here: clone it"):
+        rrise.load_deployed("fashion-mnist")
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(FolderError, match=r"ready certifier \(fashion-mnist\).*did you mean fashion-mnist"):
+        rrise.load_deployed("fashion-mnst")
+
+
+def test_a_folder_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fashion-mnist").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_certifier("fashion-mnist") == Path("fashion-mnist")
+    assert find_samples("fashion-mnist") is None
