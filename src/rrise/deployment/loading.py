@@ -27,7 +27,7 @@ def find_certifier(source: str | Path) -> Path:
     Raises:
         FolderError: there is no such folder, or the repository is not here.
     """
-    path, name = Path(source), str(source)
+    path, name = as_path(source, "a certifier folder"), str(source)
     if path.exists() or (name not in READY and len(path.parts) > 1):
         return path
     if name not in READY:
