@@ -54,14 +54,14 @@ def _section(found: Row) -> str:
         "|---:|---:|---:|---:|---:|---:|---:|",
         *map(_cost, found["costs"]),
         FOUND,
-        f"{found['attacks'][0]['inputs']:,} inputs are attacked, and {effort['votes']:,} votes judge each. "
-        f"Attacks with gradients take {effort['steps']} steps with {effort['copies']} noisy copies and "
-        f"{effort['restarts']} starts; `queries` takes {effort['queries']} queries.",
+        f"{effort['votes']:,} fresh votes judge each input. Attacks with gradients take {effort['steps']} "
+        f"steps with {effort['copies']} noisy copies, from {effort['restarts']} "
+        f"start{'s' * (effort['restarts'] > 1)}; `queries` takes {effort['queries']} queries.",
         "",
-        "| attack radius | promised failure | moved by | "
+        "| attack radius | promised failure | moved by | inputs | "
         + " | ".join([NATURAL, *ATTACKS])
         + " | largest share |",
-        "|---:|---:|---:|" + "---:|" * (len(ATTACKS) + 2),
+        "|---:|---:|---:|---:|" + "---:|" * (len(ATTACKS) + 2),
         *_attacks(found["attacks"]),
     ]
     return "\n".join(lines) + "\n"
@@ -98,6 +98,7 @@ def _attacks(rows: list[Row]) -> list[str]:
                 f"{own:g}" if own else "none",
                 f"{failure:g}",
                 f"{radius:g}",
+                str(found[NATURAL]["inputs"]),
                 *(_count(found[name]) if name in found else "–" for name in (NATURAL, *ATTACKS)),
                 _share(max(found.values(), key=lambda row: row["wrong"])),
             ]

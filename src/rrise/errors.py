@@ -6,6 +6,8 @@ and exits with code 2.
 
 import difflib
 from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
 
 
 class RriseError(ValueError):
@@ -43,6 +45,31 @@ class WorkerError(RriseError):
 
 class LittleIssuedWarning(UserWarning):
     """A calibrated certifier abstains on nearly all of its calibration inputs."""
+
+
+def described(value: object) -> str:
+    """Describe what was given instead of something else.
+
+    >>> described("folder"), described({}), described(None), described(dict)
+    ("the text 'folder'", 'a dict', 'None', 'the class dict')
+    """
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return f"the text {value[:80]!r}"
+    if isinstance(value, PathLike):
+        return f"the path {value}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
+
+
+def as_path(value: object, what: str) -> Path:
+    """Return a path; anything else is an error that names what was expected."""
+    if not isinstance(value, str | PathLike):
+        raise FolderError(f"expected the path of {what}, got {described(value)}")
+    return Path(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

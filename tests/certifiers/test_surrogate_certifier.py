@@ -274,7 +274,7 @@ class TestMismatches:
             calibrate(parts, failure=0.005)
 
     def test_no_module(self, parts: dict) -> None:
-        with pytest.raises(ValueError, match=r"surrogate to be a torch\.nn\.Module, got a str"):
+        with pytest.raises(ValueError, match=r"surrogate to be a torch\.nn\.Module, got the text"):
             calibrate(parts, surrogate="resnet")
 
     def test_no_inputs(self, parts: dict) -> None:

@@ -196,7 +196,7 @@ def test_the_head_of_a_timm_model_is_found_and_trained() -> None:
         ),
         ({"objective": "jensen"}, "cross-entropy, jensen-shannon; got 'jensen': did you mean jensen-shannon"),
         ({"network": nn.Linear(4, 3)}, "a network of 2 classes, like the base classifier; got 3"),
-        ({"network": "net"}, r"expected the network to be a torch\.nn\.Module, got a str"),
+        ({"network": "net"}, r"expected the network to be a torch\.nn\.Module, got the text"),
         ({"validation_share": 1.0}, "share strictly between 0 and 1"),
     ],
 )

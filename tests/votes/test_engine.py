@@ -195,7 +195,7 @@ class Complex(nn.Module):
         (StaysRandom(), "answers the same input differently each time"),
         (nn.Unflatten(1, (2, 1)), r"return logits of shape \(1, classes\), got \(1, 2, 1\)"),
         (Complex(), r"floating-point logits, got torch\.complex64"),
-        ("resnet18", r"to be a torch\.nn\.Module, got a str"),
+        ("resnet18", r"to be a torch\.nn\.Module, got the text"),
         (nn.Linear, r"to be a torch\.nn\.Module, got the class Linear"),
     ],
     ids=["one row", "more classes", "raises", "mixes", "random", "shape", "complex", "a name", "a class"],

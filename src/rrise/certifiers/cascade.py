@@ -7,7 +7,7 @@ import numpy as np
 from torch import nn
 
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.certifier import CalibratedCertifier, Extending
+from rrise.certifiers.certifier import CalibratedCertifier, Extending, check_certifier
 from rrise.certifiers.guarantee import Guarantee, Kind
 from rrise.certifiers.guarantee_words import CASCADE, register_words
 from rrise.certifiers.monte_carlo import MonteCarlo
@@ -57,6 +57,7 @@ class Cascade(Extending):
         method: VoteMethod | None = None,
         failure: Level | None = None,
     ) -> None:
+        check_certifier(first)
         if not radius > 0:
             raise SettingError(f"expected a positive radius, got {radius}")
         if method is not None and failure is not None:

@@ -1,5 +1,6 @@
 """The one interface of certifiers: inputs in, certificates out."""
 
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from rrise.certifiers.certificates import Certificates
 from rrise.certifiers.guarantee import Guarantee
 from rrise.data.inputs import InputRange
-from rrise.errors import MismatchError
+from rrise.errors import InputError, MismatchError, described
 from rrise.models.precision import identity_at
 from rrise.statistics import Calibration, CalibrationEvidence
 from rrise.votes.smoothing import Smoothing
@@ -100,6 +101,15 @@ class Extending:
     def runtime(self) -> str:
         """The runtime of the certifier that it extends."""
         return self._extended.runtime
+
+
+def check_certifier(value: object) -> None:
+    """Refuse anything but a certifier, such as the name of its folder."""
+    if not isinstance(value, Certifier):
+        load = (
+            f": load it first, rrise.load_deployed({str(value)!r})" if isinstance(value, str | Path) else ""
+        )
+        raise InputError(f"expected a certifier, got {described(value)}{load}")
 
 
 def check_base(base: nn.Module, smoothing: Smoothing, inputs: torch.Tensor) -> None:

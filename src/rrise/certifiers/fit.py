@@ -12,7 +12,8 @@ from rrise.certifiers.calibrating import Grouping, calibrate
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import InputRange, as_inputs
 from rrise.defaults import FAILURE, SCORE
-from rrise.errors import SettingError
+from rrise.errors import SettingError, described
+from rrise.models.checks import check_module
 from rrise.models.evaluating import evaluating
 from rrise.models.head import find_head
 from rrise.models.logits import logits_of
@@ -93,15 +94,18 @@ def fit(
 
     Raises:
         InputError: the inputs or the base classifier are invalid.
-        SettingError: there are too few inputs or votes for this level; the error says how many it needs.
+        SettingError: there are too few inputs or votes for this failure; the error says how many it needs.
 
     Example:
         >>> import rrise
         >>> base, inputs = nn.Linear(4, 3), np.random.default_rng(0).random((500, 4))
         >>> certifier = rrise.fit(base, inputs, sigma=0.25, failure=0.1)
-        >>> certifier.guarantee.level, len(certifier.certify(inputs[:7]))
-        (0.9, 7)
+        >>> certifier.guarantee.failure_text, len(certifier.certify(inputs[:7]))
+        ('0.1', 7)
     """
+    check_module(base, "base classifier")
+    if training is not None and not isinstance(training, SurrogateTraining):
+        raise SettingError(f"expected training as rrise.SurrogateTraining, got {described(training)}")
     inputs = as_inputs(images, input_range=input_range).numpy()
     order = np.random.default_rng(derive_seed(seed, "fit")).permutation(len(inputs))
     held = _count(calibration, len(inputs))

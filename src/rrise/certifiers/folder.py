@@ -35,7 +35,7 @@ from rrise.certifiers.stored_calibration import (
     stored_guarantee,
 )
 from rrise.certifiers.surrogate import SurrogateCertifier
-from rrise.errors import FolderError, MismatchError
+from rrise.errors import FolderError, MismatchError, as_path
 from rrise.files import (
     Json,
     as_written,
@@ -103,7 +103,7 @@ def load_certifier(folder: str | Path, *, surrogate: nn.Module | None = None) ->
         certifier.save("certifier")
         certifier = rrise.load_certifier("certifier")
     """
-    path = Path(folder)
+    path = as_path(folder, "a certifier folder")
     manifest = _checked_manifest(path)
     with as_written(path / MANIFEST):
         calibration = calibration_from_json(manifest["calibration"])

@@ -81,8 +81,8 @@ class Sequential(VoteMethod):
         failure: the allowed probability of a wrong certificate.
         tolerance: the relative gain of the radius below which voting stops; None: never for that reason.
         radius: the wanted radius; None: the largest.
-        selection: votes that choose the label. Default: 100; for a decision, the fewest that find a class of
-            the wanted probability in 999 of 1,000 cases (15 for a radius of `sigma`), and at most 100.
+        selection: votes that choose the label. Default: 100; for a decision, the fewest from 15 to 100 that
+            find a class of the wanted probability in 999 of 1,000 cases (15 for a radius of `sigma`).
         step: votes between two looks. Default: `ceil(n / 100)`; for a decision, growing steps.
 
     Raises:

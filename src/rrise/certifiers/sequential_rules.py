@@ -20,6 +20,8 @@ HOPE = 2.0
 """Standard errors added to the proportion of an input that has no certificate yet."""
 WRONG_CLASS = 0.001
 """Selection votes of a decision: enough to miss a class that has the wanted probability at most so often."""
+FEWEST_SELECTION = 15
+"""The fewest selection votes of a decision: fewer would leave the labels of uncertified inputs to chance."""
 FIRST, STEP, GROWTH = 8, 4, 10
 """A decision looks after `FIRST` votes, then after `STEP` more, or a `GROWTH`th more if that is further."""
 SMALLER = 0.9
@@ -156,7 +158,7 @@ class Decision:
         """The wanted number, or the fewest votes in which a class of probability `p0` has the majority."""
         if self.wanted_selection is not None:
             return self.wanted_selection
-        votes = np.arange(1, SELECTION_VOTES)
+        votes = np.arange(FEWEST_SELECTION, SELECTION_VOTES)
         enough = np.asarray(stats.binom.cdf(votes // 2, votes, self.p0) <= WRONG_CLASS)
         return int(votes[enough.argmax()]) if enough.any() else SELECTION_VOTES
 

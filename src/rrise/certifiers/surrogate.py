@@ -18,7 +18,7 @@ from rrise.certifiers.probe import Probe
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.with_votes import QueryEvidence, SurrogateWithVotes
 from rrise.data.inputs import as_inputs
-from rrise.errors import MismatchError, SettingError
+from rrise.errors import MismatchError, SettingError, as_path
 from rrise.models.inference import BATCH_SIZE, class_probabilities, top_of
 from rrise.models.inspection import device_of, precision_name
 from rrise.models.program import Program
@@ -242,8 +242,9 @@ class SurrogateCertifier:
         """
         from rrise.certifiers.folder import save_certifier
 
+        target = as_path(folder, "a folder to write")
         certifier = self if self.runtime == "torch" else self.to("cpu")
-        save_certifier(certifier if inputs else replace(certifier, held_out=None), Path(folder))
+        save_certifier(certifier if inputs else replace(certifier, held_out=None), target)
 
 
 def on_device(guarantee: Guarantee, network: nn.Module, device: str | None = None) -> Guarantee:

@@ -212,7 +212,7 @@ class VotingCertifier:
         Raises:
             InputError: the base classifier does not accept an input, or returns NaN.
         """
-        if self._shape is not None and np.shape(inputs) == (0, *self._shape):
+        if self._shape is not None and getattr(inputs, "shape", None) == (0, *self._shape):
             return self._no_certificates()
         sharded = ShardedInputs(inputs, self._plan.input_range)
         if self._shape is None:

@@ -64,6 +64,9 @@ def serve(
     check_needed(
         "--base", base is not None, {**options_given(MonitorSettings, of_audits), "--weights": weights}
     )
+    of_votes = ("verifications", "max_votes", "fallback_votes")
+    voting = {name: value for name, value in limits.items() if name in of_votes}
+    check_needed("--base", base is not None, options_given(ServiceSettings, voting))
     settings = ServiceSettings(**limits, token=None if token_file is None else read_token(token_file))
     wanted = MonitorSettings(**watching)
     deployed = load_deployed(certifier, attack_radius=attack_radius)

@@ -1,5 +1,6 @@
 """Inputs from files: PNG and JPEG images, .npy and .npz arrays."""
 
+import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from rrise.data.npy import NUMBERS, TEXTS, map_array, parse_array
 from rrise.errors import InputError
 
 ARRAYS = (".npy",)
+_END = 22
+"""Bytes of the last record of a zip archive; the tenth and eleventh count its members, 0xffff for more."""
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -54,12 +57,23 @@ def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) 
     if not path.exists():
         raise InputError(f"there is no file {path}")
     with named(path), zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            archive.open(member).close()  # checks its name, which is stored twice
+        _check_members(archive, path)
         found = [name.removesuffix(".npy") for name in archive.namelist()]
         if missing := [name for name in names if name not in found]:
             raise InputError(f"it has no array {', '.join(missing)}, only {', '.join(found) or 'nothing'}")
         return {name: _member(archive, name) for name in (*names, *optional) if name in found}
+
+
+def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    """Check that the archive's list names every member, and each by the name stored with it."""
+    with path.open("rb") as file:
+        file.seek(-_END - len(archive.comment), os.SEEK_END)
+        listed = int.from_bytes(file.read(_END)[10:12], "little")
+    members = archive.infolist()
+    if listed not in (len(members), 0xFFFF):
+        raise InputError(f"expected {listed} arrays in it, got {len(members)}: it is damaged")
+    for member in members:
+        archive.open(member).close()  # compares the names
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:

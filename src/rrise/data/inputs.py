@@ -1,12 +1,16 @@
 """Valid inputs of a classifier: floating-point batches of one shape and range, and nothing else."""
 
 import hashlib
+from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
 
-from rrise.errors import InputError, SettingError
+from rrise.errors import InputError, SettingError, described
 from rrise.statistics.rounding import exactly
 
 InputRange = tuple[float, float] | None
@@ -47,6 +51,7 @@ def as_inputs(
     Traceback (most recent call last):
     rrise.errors.InputError: expected inputs as floating-point numbers in [0, 1], got uint8: ...
     """
+    check_is_array(values, name)
     array = _as_array(values, name)
     _check_dtype(array, input_range, name)
     _check_shape(array, shape, name)
@@ -54,6 +59,21 @@ def as_inputs(
         single = np.array(array, dtype=np.float32, order="C")
     _check_values(single, input_range, name, first)
     return torch.from_numpy(single)
+
+
+def check_is_array(values: Any, name: str = "inputs") -> None:
+    """Refuse what holds or names inputs but is no array, and say how to get the array."""
+    if isinstance(values, DataLoader):
+        advice = "join its batches first, without labels, as torch.cat([batch[0] for batch in loader])"
+    elif isinstance(values, TorchDataset):
+        advice = "join its inputs first, without labels, as torch.stack([one[0] for one in dataset])"
+    elif isinstance(values, str | PathLike):
+        advice = "load the array first, as numpy.load(path)"
+    elif values is None or isinstance(values, Mapping | Iterator):
+        advice = "pass an array or a tensor [inputs, ...]"
+    else:
+        return
+    raise InputError(f"expected {name} as one array, got {described(values)}: {advice}")
 
 
 def input_digests(inputs: torch.Tensor) -> list[bytes]:

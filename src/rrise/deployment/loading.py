@@ -10,7 +10,7 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
-from rrise.errors import FolderError, SettingError, did_you_mean
+from rrise.errors import FolderError, SettingError, as_path, did_you_mean
 from rrise.statistics import exactly
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def load_deployed(
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")
     """
-    path = find_certifier(folder)
+    path = find_certifier(as_path(folder, "a certifier folder"))
     if not is_exported(path):
         loaded = load_certifier(path)
         return loaded if attack_radius is None else loaded.against(attack_radius)

@@ -5,16 +5,14 @@ from itertools import chain
 import torch
 from torch import nn
 
-from rrise.errors import InputError
+from rrise.errors import InputError, described
 from rrise.models.logits import logits_of
 
 
 def check_module(module: object, name: str) -> None:
     """Refuse anything but a module, such as its class or its name."""
     if not isinstance(module, nn.Module):
-        got = module.__name__ if isinstance(module, type) else type(module).__name__
-        kind = "the class " if isinstance(module, type) else "a "
-        raise InputError(f"expected the {name} to be a torch.nn.Module, got {kind}{got}")
+        raise InputError(f"expected the {name} to be a torch.nn.Module, got {described(module)}")
 
 
 def check_is_function(module: nn.Module, inputs: torch.Tensor, name: str) -> int:

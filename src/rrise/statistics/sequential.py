@@ -131,6 +131,8 @@ def sequential_test(p0: float, looks: tuple[int, ...], alpha: float) -> Sequenti
         )
     hopeless = _hopeless(p0, looks, alpha)
     accept, ways, chances = _spending_line(p0, looks, alpha, hopeless)
+    for array in (hopeless, accept, ways, chances):
+        array.setflags(write=False)  # the test is kept and shared
     return SequentialTest(p0, looks, accept, hopeless, ways, chances)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rrise.data.inputs import InputRange, as_inputs, input_digests
+from rrise.data.inputs import InputRange, as_inputs, check_is_array, input_digests
 from rrise.errors import InputError
 from rrise.votes.plan import SHARD
 
@@ -33,6 +33,7 @@ class ShardedInputs:
 
     def __init__(self, images: Any, input_range: InputRange) -> None:
         self.input_range = input_range
+        check_is_array(images)
         sliced = hasattr(images, "__getitem__") and getattr(images, "ndim", 1) > 0
         sliced = sliced and not isinstance(images, list | tuple | str)
         self._images: Any = images if sliced else as_inputs(images, input_range=input_range)

@@ -98,7 +98,7 @@ class _Collection:
         read_execution(self.storage)  # a changed one is noticed
         self.manifest = manifest = found.manifest
         with as_written(f"{self.storage}/{MANIFEST}"):
-            self.inputs = int(manifest["inputs"])
+            self.inputs = whole_number(manifest["inputs"], "inputs")
             self.n = int(manifest["n"]) if n is None else whole_number(n, "n")
             if not 1 <= self.n <= manifest["n"]:
                 raise SettingError(
@@ -106,7 +106,9 @@ class _Collection:
                 )
             self.smoothing = Smoothing.from_json(manifest["smoothing"])
             self.stream: tuple[int, str] = (manifest["seed"], manifest["split"])
-            self.shard_count = -(-self.inputs // manifest["shard"])
+            self.shard_count = -(-self.inputs // whole_number(manifest["shard"], "shard"))
+            if self.shard_count < 1 or manifest["shard"] < 1:
+                raise ValueError("shard")
 
     def shards(self, take: Callable[[Shard], Shard], *, answers: bool) -> Iterator[Shard]:
         """Read all shards in threads, and yield `take` of each, in order."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from uuid import uuid4
 
-from rrise.errors import FolderError, SettingError
+from rrise.errors import FolderError, SettingError, described
 from rrise.files import TEMPORARY, write_bytes
 
 
@@ -33,6 +33,8 @@ class Storage(Protocol):
 
 def storage_at(location: str | os.PathLike[str]) -> Storage:
     """Return the storage at a path or URL."""
+    if not isinstance(location, str | os.PathLike):
+        raise FolderError(f"expected the folder or URL of a vote store, got {described(location)}")
     text = os.fspath(location)
     if "://" not in text:
         return LocalStorage(Path(text))

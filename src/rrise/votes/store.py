@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rrise.errors import MismatchError
+from rrise.errors import MismatchError, SettingError, described
 from rrise.files import Json
 from rrise.models.evaluating import evaluating
 from rrise.models.inspection import device_of
@@ -95,6 +95,8 @@ class VoteStore:
         *,
         part: bool = False,
     ) -> None:
+        if not isinstance(plan, VotePlan):
+            raise SettingError(f"expected a rrise.VotePlan, got {described(plan)}")
         self.storage = storage_at(location)
         self.plan, self.part = plan, part
         self.base = base

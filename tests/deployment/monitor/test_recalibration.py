@@ -173,7 +173,7 @@ def test_refuses_what_does_not_belong_together(
     with pytest.raises(rrise.RriseError, match="expected the database of a monitor at"):
         read_audited(tmp_path / "none.db")
     (tmp_path / "text.db").write_text("no database " * 100)
-    with pytest.raises(rrise.RriseError, match=r"text\.db is not"):
+    with pytest.raises(rrise.RriseError, match=r"text\.db cannot be read"):
         read_audited(tmp_path / "text.db")
 
 

@@ -96,6 +96,7 @@ def test_a_sample_of_a_table_can_be_changed_and_certified_again(
         ("1,5;2,5;3", "Expected one kind of separator"),
         ("1,5 2", "Expected one kind of separator"),
         ("1,5\t2", "Expected one kind of separator"),
+        ("1,5\n2\n3", "Expected one kind of separator"),
         ("0 1 0 2", "expected inputs in [0, 1]"),
         ("1 2 3 NaN", "got “NaN” in place 4"),
         ("  ", "Expected numbers, got nothing."),

@@ -144,6 +144,8 @@ def test_either_signal_leaves_one_whole_database(folder: Path, tmp_path: Path, h
         ({"on_alarm": "abstain"}, "--on-alarm has no effect without --monitor"),
         ({"audit": 0.2}, "--audit has no effect without --monitor"),
         ({"keep_inputs": True}, "--keep-inputs has no effect without --monitor"),
+        ({"max_votes": 5}, "--max-votes has no effect without --base"),
+        ({"fallback_votes": 5}, "--fallback-votes has no effect without --base"),
         ({"weights": "x"}, "--weights has no effect without --base"),
         ({"port": 80800}, "cannot listen on 127.0.0.1, port 80800"),
     ],

@@ -237,7 +237,10 @@ def test_after_an_alarm_the_policy_holds(image_certifier: Made, policy: str) -> 
         assert before["warning"] is None
         monitor.alarm = True
         after = ask(client, npy(IMAGES), NPY).json()
-        assert client.get("/readyz").json() == {"status": "degraded"}
+        assert client.get("/readyz").json() == {
+            "status": "degraded",
+            "reason": "the monitor has raised an alarm: see /v1/monitor",
+        }
         assert "rrise_monitor_alarm 1.0" in client.get("/metrics").text
         card = client.get("/v1/certifier").json()
     promised = card["guarantee"] if policy != "monte-carlo" else card["guarantee_after_alarm"]

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from rrise.certifiers.certificates import Certificates
+from rrise.certifiers.certifier import check_certifier
 from rrise.certifiers.query_noise import QueryNoise
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.data.inputs import InputRange, as_inputs, input_digests
@@ -21,7 +22,7 @@ from rrise.deployment.export.bound_table import BoundTable
 from rrise.deployment.export.exported import Export, ExportedCertifier, ExportProbe
 from rrise.deployment.export.folder import check_free, load_exported, save_exported
 from rrise.deployment.export.runtimes import ONNX_RUNTIME, Form, open_model, run_in_batches, runtime_by_name
-from rrise.errors import InputError, MismatchError, SettingError
+from rrise.errors import InputError, MismatchError, SettingError, as_path, described
 from rrise.files import Json
 from rrise.models.inference import BATCH_SIZE, top_prediction
 from rrise.statistics import Threat, refit_calibration
@@ -82,9 +83,10 @@ def export_certifier(
     Example:
         exported = rrise.export_certifier(certifier, images, votes, "certifier-int8", int8=True)
     """
-    form = _form(int8, runtime)
+    _check_surrogate(certifier)
+    form, target = _form(int8, runtime), as_path(folder, "a folder to write")
     _check_installed(form)
-    check_free(Path(folder))
+    check_free(target)
     from rrise.deployment.export.graph import opset_of, surrogate_graph, with_certificates
 
     held = _held_out(certifier, images, votes)
@@ -109,13 +111,19 @@ def export_certifier(
     probe_inputs = ExportProbe.inputs_from(held.inputs)
     probe = ExportProbe(probe_inputs, dict(runner.run(probe_inputs)))
     more = {"opset": opset_of(model), "cost": _cost(certifier.answers(torch.from_numpy(seen)), answers)}
-    save_exported(Path(folder), export, content, probe, more)
-    return load_exported(Path(folder))
+    save_exported(target, export, content, probe, more)
+    return load_exported(target)
 
 
 def folder_beside(certifier: Path, *, int8: bool = False, runtime: str = ONNX_RUNTIME.name) -> Path:
     """Return the default folder of an export, such as `certifier-onnxruntime-int8`."""
     return certifier.with_name(f"{certifier.resolve().name}-{_form(int8, runtime).name}")
+
+
+def _check_surrogate(certifier: object) -> None:
+    if not isinstance(certifier, SurrogateCertifier):
+        check_certifier(certifier)
+        raise InputError(f"expected a calibrated surrogate in torch to export, got {described(certifier)}")
 
 
 def _form(int8: bool, runtime: str) -> Form:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from rrise.deployment.monitor.database import FORMAT, check_pages, only_one, read_about, readable
 from rrise.deployment.monitor.state import ExchangeabilityTest, History
-from rrise.errors import FolderError, MismatchError
+from rrise.errors import FolderError, MismatchError, as_path
 from rrise.files import Json
 from rrise.statistics import check_level
 from rrise.statistics.martingales import ConformalMartingale
@@ -84,7 +84,7 @@ class MonitorStore:
     def __init__(
         self, path: str | Path, about: Json, tests: dict[str, ExchangeabilityTest], *, keep_inputs: bool
     ) -> None:
-        self.path, self.keep_inputs = Path(path), keep_inputs
+        self.path, self.keep_inputs = as_path(path, "a database file"), keep_inputs
         self._lock = only_one(self.path)
         try:
             with readable(self.path):

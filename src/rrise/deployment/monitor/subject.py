@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 
-from rrise.certifiers.certifier import CalibratedCertifier
+from rrise.certifiers.certifier import CalibratedCertifier, check_certifier
 from rrise.deployment.monitor.state import ExchangeabilityTest
 from rrise.errors import SettingError
 from rrise.files import Json, sha256_of_json
@@ -28,6 +28,7 @@ def certifier_identity(certifier: CalibratedCertifier) -> str:
 
 def check_watchable(certifier: CalibratedCertifier) -> None:
     """Refuse a certifier whose certificates do not show the number that was calibrated."""
+    check_certifier(certifier)
     if (method := certifier.guarantee.method) != "surrogate":
         raise SettingError(
             f"a monitor watches a calibrated surrogate, in torch or exported; got {method}: watch its "

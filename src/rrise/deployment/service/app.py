@@ -14,6 +14,7 @@ from torch import nn
 from rrise._version import __version__
 from rrise.certifiers.certifier import Certifier
 from rrise.deployment.service.alarm import Alarm, QueryMonitor
+from rrise.deployment.service.checks import check_parts
 from rrise.deployment.service.documents import (
     CertifyResponse,
     card,
@@ -85,12 +86,14 @@ def create_app(
         An ASGI application, for any ASGI server.
 
     Raises:
+        InputError: `certifier` is no certifier, such as the name of its folder.
         MismatchError: `base` is not the certifier's base classifier.
         SettingError: the monitor's policy needs a base classifier, but `base` is None.
 
     Example:
         app = rrise.create_app(rrise.load_deployed("runs/digits/certifier"))
     """
+    check_parts(certifier, settings, monitor, samples)
     settings = settings or ServiceSettings()
     service = Service(certifier, settings, base, Alarm(monitor))
 
