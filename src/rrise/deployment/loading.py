@@ -77,7 +77,7 @@ def load_deployed(
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")
     """
-    path = find_certifier(as_path(folder, "a certifier folder"))
+    path = find_certifier(folder)
     if not is_exported(path):
         loaded = load_certifier(path)
         return loaded if attack_radius is None else loaded.against(attack_radius)
