@@ -10,7 +10,7 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
-from rrise.errors import FolderError, SettingError, did_you_mean
+from rrise.errors import FolderError, SettingError, as_path, did_you_mean
 from rrise.statistics import exactly
 
 if TYPE_CHECKING:
