@@ -54,9 +54,9 @@ def _section(found: Row) -> str:
         "|---:|---:|---:|---:|---:|---:|---:|",
         *map(_cost, found["costs"]),
         FOUND,
-        f"{effort['votes']:,} fresh votes judge each input. "
-        f"Attacks with gradients take {effort['steps']} steps with {effort['copies']} noisy copies and "
-        f"{effort['restarts']} start{'s' * (effort['restarts'] > 1)}; `queries` takes {effort['queries']} queries.",
+        f"{effort['votes']:,} fresh votes judge each input. Attacks with gradients take {effort['steps']} "
+        f"steps with {effort['copies']} noisy copies, from {effort['restarts']} "
+        f"start{'s' * (effort['restarts'] > 1)}; `queries` takes {effort['queries']} queries.",
         "",
         "| attack radius | promised failure | moved by | inputs | "
         + " | ".join([NATURAL, *ATTACKS])

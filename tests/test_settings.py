@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rrise.errors import SettingError
-from rrise.settings import Setting, check_settings, declared, markdown_table, table_rows
+from rrise.settings import Setting, check_settings, declared, markdown_table, stored_settings, table_rows
 
 
 @dataclass(frozen=True)
@@ -83,3 +83,15 @@ def test_a_table_tells_default_type_limits_and_meaning() -> None:
 def test_a_field_that_says_nothing_of_itself_is_a_mistake() -> None:
     with pytest.raises(TypeError, match=r"Silent\.size needs a Setting in its annotation"):
         declared(make_dataclass("Silent", [("size", int)]))
+
+
+def test_a_quiet_setting_is_stored_only_if_it_is_not_its_default() -> None:
+    @dataclass(frozen=True)
+    class Grown:
+        old: Annotated[int, Setting("A setting from the beginning.")] = 1
+        new: Annotated[dict[str, int], Setting("One that was added later.", quiet=True)] = field(
+            default_factory=dict
+        )
+
+    assert stored_settings(Grown()) == {"old": 1}
+    assert stored_settings(Grown(new={"a": 2})) == {"old": 1, "new": {"a": 2}}

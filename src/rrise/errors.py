@@ -43,6 +43,10 @@ class WorkerError(RriseError):
     """A worker in another process or on another machine that failed permanently."""
 
 
+class LittleIssuedWarning(UserWarning):
+    """A calibrated certifier abstains on nearly all of its calibration inputs."""
+
+
 def described(value: object) -> str:
     """Describe what was given instead of something else.
 
@@ -66,10 +70,6 @@ def as_path(value: object, what: str) -> Path:
     if not isinstance(value, str | PathLike):
         raise FolderError(f"expected the path of {what}, got {described(value)}")
     return Path(value)
-
-
-class LittleIssuedWarning(UserWarning):
-    """A calibrated certifier abstains on nearly all of its calibration inputs."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -334,3 +334,19 @@ def test_several_tries_use_the_best_certificate(inputs: torch.Tensor) -> None:
     assert made.certificates is not None
     once = certifier.certify(inputs)
     assert made.certificates.lower_bound.mean() > once.lower_bound.mean() + 0.02
+
+
+def test_an_attack_adds_the_noise_that_is_certified_clipped_or_not() -> None:
+    seen: list[torch.Tensor] = []
+    base = half_space()
+    base.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    inputs, label = torch.full((2, SIZE), 0.5), torch.zeros(2, dtype=torch.int64)
+    for noise in (rrise.Gaussian(1.0), rrise.UnclippedGaussian(1.0)):
+        certifier = Claiming(0.0, Smoothing("b", noise, (0.0, 1.0), "float32"))
+        victim = Victim(certifier, base, None, 0.9, torch.Generator().manual_seed(0))
+        victim.smoothed(inputs, label, 500)
+        moved = victim.within(inputs, inputs + 9, 9.0)
+        assert moved.max() == 1  # an attack keeps to the input range
+    clipped, unclipped = seen
+    assert (clipped.min(), clipped.max()) == (0, 1)
+    assert unclipped.std().item() == pytest.approx(1, rel=0.05)

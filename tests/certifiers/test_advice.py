@@ -25,7 +25,7 @@ def test_the_surrogate_is_blamed_where_votes_prove_much(half_space: HalfSpace, u
     poor = torch.nn.Linear(4, 2)
     weights = 50 * torch.tensor([2.0, -2.0, 1.5, 0.0])
     poor.weight.data, poor.bias.data = torch.stack([-weights, weights]), torch.tensor([30.0, -30.0])
-    with pytest.warns(LittleIssuedWarning, match=r"too far from the votes for the level 0.01"):
+    with pytest.warns(LittleIssuedWarning, match=r"too far from the votes for the failure 0.01"):
         rrise.calibrate(poor, uniform[:500], held_out, base=half_space, failure=0.01)
 
 

@@ -73,6 +73,16 @@ def test_the_default_objective_and_clipping_are_stored_nowhere(tmp_path: Path) -
     assert "objective_options" not in stored
 
 
+def test_published_recipes_read_as_before_and_say_nothing_new() -> None:
+    published = sorted((Path(__file__).parents[2] / "results").glob("*/seed-*/recipe.toml"))
+    assert len(published) > 5
+    for path in published:
+        recipe = read_recipe(path)
+        assert not {"votes.clip", "base.objective", "base.objective_options"} & recipe.settings().keys()
+        assert recipe.votes.clip
+        assert recipe.base.objective == "cross-entropy"
+
+
 def test_a_stored_recipe_differs_by_a_setting_that_only_one_of_them_names() -> None:
     new = little(votes__clip=False, base__objective="smoothmix")
     old, stored = (json.loads(json.dumps(recipe.settings())) for recipe in (little(), new))

@@ -14,6 +14,19 @@ class TwoLayers(nn.Module):
         return self.top(self.body(inputs))
 
 
+class Watches(TwoLayers):
+    """Remembers what it was trained with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen.append(inputs.detach().clone())
+        return super().forward(inputs)
+
+
 class ScalesItsHead(TwoLayers):
     """More follows after the head, so features cannot stand in for the network."""
 

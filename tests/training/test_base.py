@@ -11,7 +11,7 @@ from rrise.data.augmentation import Augmentation
 from rrise.data.sources import Pixels
 from rrise.training.base import Labelled, train_base
 from rrise.training.settings import TrainingSettings
-from tests.training.networks import TwoLayers, seeded
+from tests.training.networks import TwoLayers, Watches, seeded
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 
@@ -40,21 +40,12 @@ def test_learns_under_noise_and_keeps_its_best_epoch() -> None:
 
 
 def test_noise_is_added_and_clipped_in_input_space() -> None:
-    seen: list[torch.Tensor] = []
-
-    class Watches(TwoLayers):
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            if self.training:
-                seen.append(inputs.detach().clone())
-            return super().forward(inputs)
-
     inputs = torch.full((200, 4), 0.5)
     labels = torch.zeros(200, dtype=torch.int64)
     for limits in ((0.0, 1.0), None):
-        seen.clear()
-        settings = TrainingSettings(4, 1e-3, 100)
+        net, settings = Watches(), TrainingSettings(4, 1e-3, 100)
         train_base(
-            Watches(),
+            net,
             inputs,
             labels,
             inputs[:10],
@@ -63,7 +54,7 @@ def test_noise_is_added_and_clipped_in_input_space() -> None:
             settings=settings,
             input_range=limits,
         )
-        values = torch.cat(seen)
+        values = torch.cat(net.seen)
         assert len(values.unique(dim=0)) == len(values)
         if limits is None:
             assert values.std().item() == pytest.approx(0.4, rel=0.05)

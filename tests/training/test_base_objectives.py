@@ -30,11 +30,11 @@ from rrise.training.base_objectives import (
     SmoothMix,
     register_base_objective,
 )
-from rrise.training.checkpoint import Checkpoint
-from rrise.training.settings import TrainingHistory, TrainingSettings
+from rrise.training.settings import TrainingSettings
 from rrise.training.team import Team
-from tests.training.networks import Convolutions, TwoLayers, WithDropoutAndNorm, seeded
+from tests.training.networks import Convolutions, TwoLayers, Watches, WithDropoutAndNorm, seeded
 from tests.training.test_base import needs_compiler, vectors
+from tests.training.test_loop import Stop, place, run
 
 INPUTS, CLASSES = 7, 5
 
@@ -216,51 +216,18 @@ def test_options_that_cannot_be_are_refused(make: Any, sentence: str) -> None:
 OBJECTIVES = [CrossEntropy(), Consistency(copies=3), SmoothMix(step_size=0.1)]
 
 
-class Stop(Exception):  # noqa: N818
-    """What an interruption looks like from inside."""
-
-
-def trained(
-    net: nn.Module,
-    objective: BaseObjective,
-    checkpoint: Checkpoint | None = None,
-    stop_after: int | None = None,
-    **changes: Any,
-) -> TrainingHistory:
-    """Train on 250 inputs, so that the last of four batches of 64 has 58."""
-    inputs, labels = vectors()
-
-    def on_epoch(epoch: int, _: dict[str, float]) -> None:
-        if epoch == stop_after:
-            raise Stop
-
-    settings = TrainingSettings(**{"epochs": 5, "learning_rate": 0.02, "batch_size": 64, **changes})
-    return train_base(
-        net,
-        inputs[:250],
-        labels[:250],
-        inputs[250:],
-        labels[250:],
-        sigma=0.1,
-        settings=settings,
-        objective=objective,
-        checkpoint=checkpoint,
-        on_epoch=on_epoch,
-    )
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("kind", [WithDropoutAndNorm, Convolutions])
 def test_an_interrupted_training_ends_bit_for_bit_where_an_uninterrupted_one_does(
     objective: BaseObjective, kind: type[nn.Module], tmp_path: Path
 ) -> None:
     whole = seeded(kind)
-    expected = trained(whole, objective)
+    expected = run(whole, objective=objective)
     with pytest.raises(Stop):
-        trained(seeded(kind), objective, Checkpoint(tmp_path, {}, seconds=0), stop_after=2)
+        run(seeded(kind), place(tmp_path), stop_after=2, objective=objective)
     torch.manual_seed(7)  # whatever the process drew in between
     resumed = seeded(kind, seed=99)
-    assert trained(resumed, objective, Checkpoint(tmp_path, {}, seconds=0)) == expected
+    assert run(resumed, place(tmp_path), objective=objective) == expected
     assert rrise.fingerprint(resumed) == rrise.fingerprint(whole)
 
 
@@ -268,7 +235,7 @@ def test_an_interrupted_training_ends_bit_for_bit_where_an_uninterrupted_one_doe
 def test_it_learns_and_the_seed_determines_it(objective: BaseObjective) -> None:
     nets = [seeded(TwoLayers) for _ in range(3)]
     histories = [
-        trained(net, objective, epochs=20, seed=seed) for net, seed in zip(nets, (0, 0, 1), strict=True)
+        run(net, objective=objective, epochs=20, seed=seed) for net, seed in zip(nets, (0, 0, 1), strict=True)
     ]
     first, same, other = map(rrise.fingerprint, nets)
     assert first == same
@@ -280,17 +247,10 @@ def test_it_learns_and_the_seed_determines_it(objective: BaseObjective) -> None:
 def test_the_network_learns_from_rows_copies_of_each_input_each_with_its_own_noise(
     objective: BaseObjective,
 ) -> None:
-    seen: list[torch.Tensor] = []
-
-    class Watches(TwoLayers):
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            if self.training:
-                seen.append(inputs.detach().clone())
-            return super().forward(inputs)
-
-    trained(Watches(), objective, epochs=1)
-    assert [len(rows) for rows in seen] == [objective.rows * inputs for inputs in (64, 64, 64, 58)]
-    values = torch.cat(seen)
+    net = Watches()
+    run(net, objective=objective, epochs=1)
+    assert [len(rows) for rows in net.seen] == [objective.rows * inputs for inputs in (64, 64, 64, 58)]
+    values = torch.cat(net.seen)
     assert len(values.unique(dim=0)) == len(values)
     assert 0 <= values.min() < values.max() <= 1
 
@@ -300,22 +260,16 @@ def test_the_network_learns_from_rows_copies_of_each_input_each_with_its_own_noi
 def test_compiled_training_takes_the_same_steps() -> None:
     nets = [seeded(TwoLayers) for _ in range(2)]
     for net, compiled in zip(nets, (False, True), strict=True):
-        trained(net, SmoothMix(step_size=0.1), epochs=2, compiled=compiled)
+        run(net, objective=SmoothMix(step_size=0.1), epochs=2, compiled=compiled)
     torch.testing.assert_close(nets[0].top.weight, nets[1].top.weight, rtol=1e-3, atol=1e-4)
 
 
 def test_noise_that_is_not_clipped_leaves_the_input_range_and_inputs_do_not() -> None:
-    seen: list[torch.Tensor] = []
-
-    class Watches(TwoLayers):
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            seen.append(inputs.detach().clone())
-            return super().forward(inputs)
-
     inputs, labels = torch.full((200, 4), 0.5), torch.zeros(200, dtype=torch.int64)
     arguments = {"sigma": rrise.UnclippedGaussian(0.4), "settings": TrainingSettings(2, 1e-3, 100)}
-    train_base(Watches(), inputs, labels, inputs[:10], labels[:10], **arguments)
-    assert torch.cat(seen).std().item() == pytest.approx(0.4, rel=0.1)
+    net = Watches()
+    train_base(net, inputs, labels, inputs[:10], labels[:10], **arguments)
+    assert torch.cat(net.seen).std().item() == pytest.approx(0.4, rel=0.1)
     with pytest.raises(ValueError, match=r"expected inputs in \[0, 1\], got values from 3.5"):
         train_base(TwoLayers(), inputs + 3, labels, inputs, labels, **arguments)
 
@@ -345,7 +299,7 @@ class Brier:
 
 def test_an_objective_of_ones_own_trains_and_no_step_of_it_is_replayed() -> None:
     net = seeded(TwoLayers)
-    assert trained(net, Brier(), epochs=20).selected["noisy_validation_error"] < 0.3
+    assert run(net, objective=Brier(), epochs=20).selected["noisy_validation_error"] < 0.3
     inputs, labels = vectors()
     both = Labelled(net, inputs, labels, None), Labelled(net, inputs, labels, None)
     how = {

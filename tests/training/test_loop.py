@@ -10,6 +10,7 @@ from torch import nn
 
 import rrise
 from rrise.training.base import train_base
+from rrise.training.base_objectives import BaseObjective
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.loop import _rate
 from rrise.training.settings import TrainingHistory, TrainingSettings
@@ -33,6 +34,7 @@ def run(
     checkpoint: Checkpoint | None = None,
     stop_after: int | None = None,
     told: list[object] | None = None,
+    objective: BaseObjective | None = None,
     **changes: object,
 ) -> TrainingHistory:
     """Train a network; `told` gets what is told of progress, and "epoch" for each epoch told of."""
@@ -53,6 +55,7 @@ def run(
         labels[250:],
         sigma=0.1,
         settings=settings,
+        objective=objective,
         checkpoint=checkpoint,
         on_progress=None if told is None else told.append,
         on_epoch=on_epoch,
@@ -185,3 +188,30 @@ def test_progress_begins_before_the_first_epoch_and_counts_also_after_going_on(t
 def test_settings_that_cannot_work_are_refused(changes: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         run(seeded(WithDropoutAndNorm), **changes)
+
+
+@pytest.mark.parametrize(("most", "threads"), [(10**9, 1), (100, 2)])
+def test_small_networks_train_with_one_thread(
+    most: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads inside operators wait for each other, which takes very long beside busy processes."""
+    monkeypatch.setattr("rrise.training.loop._SMALL", most)
+    used: list[int] = []
+
+    class Watched(nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            used.append(torch.get_num_threads())
+            return super().forward(inputs)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        settings = TrainingSettings(1, 1e-3, 64)
+        inputs, labels = data()
+        train_base(
+            Watched(4, 2), inputs[:64], labels[:64], inputs[64:], labels[64:], sigma=0.1, settings=settings
+        )
+        assert used[-1] == threads
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

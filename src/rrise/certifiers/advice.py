@@ -31,6 +31,6 @@ def advice_on(certifier: SurrogateCertifier) -> str | None:
             f"Train the base classifier with Gaussian noise on its inputs, or take a smaller sigma"
         )
     return found + (
-        f"The surrogate is too far from the votes for the level {failure}: train it longer or with "
+        f"The surrogate is too far from the votes for the failure {failure}: train it longer or with "
         f"strategy='distill', calibrate on more than {calibration.size:,} inputs, or allow a larger failure"
     )

@@ -109,7 +109,7 @@ def calibrate(
         InputError: the inputs or the votes are invalid.
         MismatchError: surrogate, votes and base do not belong together, or calibration inputs were used in
             training.
-        SettingError: there are too few calibration inputs or votes for this level; the error says how many
+        SettingError: there are too few calibration inputs or votes for this failure; the error says how many
             it needs.
 
     Example:
@@ -118,8 +118,8 @@ def calibrate(
         >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
         >>> surrogate = rrise.train_surrogate(base, inputs[:200], votes[:200], epochs=20)
         >>> certifier = rrise.calibrate(surrogate, inputs[200:], votes[200:], failure=0.1)
-        >>> certifier.guarantee.level
-        0.9
+        >>> certifier.guarantee.failure_text
+        '0.1'
     """
     check_module(surrogate, "surrogate")
     ordered, votes = votes, votes.votes(votes.length) if isinstance(votes, VoteSequence) else votes

@@ -94,14 +94,14 @@ def fit(
 
     Raises:
         InputError: the inputs or the base classifier are invalid.
-        SettingError: there are too few inputs or votes for this level; the error says how many it needs.
+        SettingError: there are too few inputs or votes for this failure; the error says how many it needs.
 
     Example:
         >>> import rrise
         >>> base, inputs = nn.Linear(4, 3), np.random.default_rng(0).random((500, 4))
         >>> certifier = rrise.fit(base, inputs, sigma=0.25, failure=0.1)
-        >>> certifier.guarantee.level, len(certifier.certify(inputs[:7]))
-        (0.9, 7)
+        >>> certifier.guarantee.failure_text, len(certifier.certify(inputs[:7]))
+        ('0.1', 7)
     """
     check_module(base, "base classifier")
     if training is not None and not isinstance(training, SurrogateTraining):

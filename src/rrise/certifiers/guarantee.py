@@ -128,8 +128,8 @@ class Guarantee:
         >>> import torch, rrise
         >>> method = rrise.MonteCarlo(200, failure=0.01)
         >>> certifier = method.bind(torch.nn.Linear(4, 3), sigma=0.25, input_shape=(4,))
-        >>> certifier.guarantee.level, certifier.guarantee.kind.value
-        (0.99, 'per-input')
+        >>> certifier.guarantee.failure_text, certifier.guarantee.kind.value
+        ('0.01', 'per-input')
     """
 
     method: str
@@ -144,7 +144,7 @@ class Guarantee:
 
     @property
     def level(self) -> float:
-        """The promised confidence, `1 - failure`; 0 if nothing is promised."""
+        """`1 - failure`, or 0 if nothing is promised; kept for programs of version 0.1: use `failure`."""
         return 0.0 if self.failure is None else float(1 - self.failure)
 
     @property

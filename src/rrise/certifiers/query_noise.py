@@ -31,6 +31,8 @@ class QueryNoise:
     def __init__(self, threat: Threat | None, input_range: InputRange, *, seed: int | None = None) -> None:
         self._level = 0.0 if threat is None else threat.query_noise
         self._limits = input_range
+        if self._level == 0:
+            return
         key = secrets.randbits(128) if seed is None else derive_seed(seed, "query noise")
         self._source = np.random.Generator(np.random.Philox(key=key))
 

@@ -27,7 +27,7 @@ def find_certifier(source: str | Path) -> Path:
     Raises:
         FolderError: there is no such folder, or the repository is not here.
     """
-    path, name = as_path(source, "a certifier folder"), str(source)
+    path, name = Path(source), str(source)
     if path.exists() or (name not in READY and len(path.parts) > 1):
         return path
     if name not in READY:
@@ -77,7 +77,7 @@ def load_deployed(
     Example:
         certifier = rrise.load_deployed("runs/digits/certifier-onnxruntime-int8")
     """
-    path = find_certifier(folder)
+    path = find_certifier(as_path(folder, "a certifier folder"))
     if not is_exported(path):
         loaded = load_certifier(path)
         return loaded if attack_radius is None else loaded.against(attack_radius)

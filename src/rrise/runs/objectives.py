@@ -1,12 +1,14 @@
 """The objective of the base classifier, as a recipe names it."""
 
+from dataclasses import asdict
 from typing import Any
 
 from rrise.errors import SettingError, did_you_mean
+from rrise.files import Json
 from rrise.runs.toml_tables import check_keys, read_table
 from rrise.runs.training_settings import BaseSettings
 from rrise.settings import declared
-from rrise.training.base_objectives import BASE_OBJECTIVES, BaseObjective
+from rrise.training.base_objectives import BASE_OBJECTIVES, BaseObjective, CrossEntropy
 
 _OPTIONS = "objective_options"
 
@@ -35,3 +37,12 @@ def base_objective(settings: BaseSettings) -> BaseObjective:
     found: Any = read_table(kind, given, f"base.{_OPTIONS}")
     objective: BaseObjective = found
     return objective
+
+
+def unusual(objective: Any, *, clip: bool) -> Json:
+    """Return what the manifest of a base classifier says of another objective, and of noise without clipping.
+
+    It says nothing of the defaults, so that base classifiers from before these settings stay up to date.
+    """
+    other = {} if objective == CrossEntropy() else {"objective": asdict(objective)}
+    return other if clip else {**other, "clip": False}

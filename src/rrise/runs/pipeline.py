@@ -4,7 +4,6 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
 
 from rich.console import Console
 from torch import nn
@@ -23,7 +22,7 @@ from rrise.runs.auditing import attacked
 from rrise.runs.device import choose_device
 from rrise.runs.evaluation import Candidate, evaluate
 from rrise.runs.networks import Network, check_classes, given_base, weights_checksum
-from rrise.runs.objectives import base_objective
+from rrise.runs.objectives import base_objective, unusual
 from rrise.runs.recipe import Recipe
 from rrise.runs.reported import collect_reported
 from rrise.runs.run import Run, identity_of, what_matters
@@ -33,7 +32,6 @@ from rrise.runs.tensorboard import check_tensorboard
 from rrise.runs.training_settings import SurrogateSettings
 from rrise.seeds import derive_seed
 from rrise.training.base import train_base
-from rrise.training.base_objectives import CrossEntropy
 from rrise.training.checkpoint import Checkpoint
 from rrise.training.settings import TrainingHistory
 from rrise.training.surrogate import Surrogate
@@ -160,11 +158,7 @@ class Pipeline(Run):
             return {"fingerprint": fingerprint(module), "history": asdict(history)}
 
         inputs = {**self.made_from("train", "validation"), **self.settings("base")}
-        if objective != CrossEntropy():
-            inputs["objective"] = asdict(cast(Any, objective))
-        if not clip:
-            inputs["clip"] = False
-        self.trained("base", inputs, make)
+        self.trained("base", {**inputs, **unusual(objective, clip=clip)}, make)
         return load_model(self.folder / "base").to(self.device)
 
     def _given(self, folder: Path) -> Json:

@@ -66,7 +66,7 @@ class VoteSettings:
 
 @dataclass(frozen=True)
 class CalibrationSettings:
-    """The guarantee: its level, what the level is about, and how the certifier is calibrated."""
+    """The guarantee: its failure, what the failure is about, and how the certifier is calibrated."""
 
     failure: Annotated[
         float, Setting("Largest probability that a radius is issued and wrong.", above=0, below=1)

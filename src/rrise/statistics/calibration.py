@@ -75,7 +75,7 @@ class Calibration:
         """The total failure on inputs that nobody moved."""
         return self.rule.failure(self.beta, self.gamma)
 
-    @property
+    @cached_property
     def floor(self) -> float:
         """Bounds up to this number are not issued."""
         return terms_of(self).floor

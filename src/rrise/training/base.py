@@ -193,6 +193,7 @@ def base_task(
         examples,
         measure,
         "noisy_validation_error",
+        shape=training.inputs.shape,
         recordable=is_known(objective),
     )
 

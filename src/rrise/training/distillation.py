@@ -134,6 +134,7 @@ def distillation(
         measure,
         select_by=None,
         recordable=views.recordable and is_recordable(base),
+        shape=pool.shape,
         averaging=settings.averaging,
     )
     return Lesson(

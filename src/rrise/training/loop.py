@@ -23,11 +23,15 @@ from rrise.training.recording import RecordedStep
 from rrise.training.settings import TrainingHistory, TrainingSettings
 from rrise.training.team import Team
 from rrise.training.trainee import Trainee
+from rrise.votes.crew import one_thread
 
 OnEpoch = Callable[[int, dict[str, float]], object]
 """Called after each epoch with its number, counted from 1, and its measurements."""
 Examples = Callable[[torch.Tensor, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
 """Maps the indices of a batch, and a random generator on the device, to inputs and targets."""
+
+
+_SMALL = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Task:
     training_mode: bool = True
     recordable: bool = True
     """Whether all code of `examples` is known, so that a recorded step repeats all of it."""
+    shape: tuple[int, ...] | None = None
+    """The shape of one input; None if it is not known."""
     averaging: float = 0.0
     """The decay of a running average of the weights, which is measured and kept instead of them; 0: none."""
 
@@ -67,16 +73,29 @@ def train(
         course.resume(state)
     if on_progress is not None:
         on_progress(course.epoch)
-    while course.epoch < settings.epochs:
-        measured = course.run_epoch()
-        if checkpoint is not None and team.leads and checkpoint.due():
-            checkpoint.save(course.state())
-        if on_progress is not None:
-            on_progress(1)
-        if on_epoch is not None:
-            on_epoch(course.epoch, measured)
+    with one_thread() if _is_small(task, settings) else nullcontext():
+        while course.epoch < settings.epochs:
+            measured = course.run_epoch()
+            if checkpoint is not None and team.leads and checkpoint.due():
+                checkpoint.save(course.state())
+            if on_progress is not None:
+                on_progress(1)
+            if on_epoch is not None:
+                on_epoch(course.epoch, measured)
     course.finish()
     return course.history
+
+
+def _is_small(task: Task, settings: TrainingSettings) -> bool:
+    """Tell whether a step on a CPU is so short that threads inside operators cost more than they save.
+
+    They wait for each other at every operator. On a busy machine that is most of the time. The bound on the
+    multiplications of a forward pass lets every weight meet every number of an input.
+    """
+    if task.shape is None or task.trainee.device.type != "cpu":
+        return False
+    weights = sum(weight.numel() for weight in task.trainee.network.parameters())
+    return weights * math.prod(task.shape) * settings.batch_size <= _SMALL
 
 
 class _Course:

@@ -61,7 +61,10 @@ def lesson_of_votes(
         logits = trainee.logits(source[chosen] for chosen in held_out.split(settings.batch_size))
         return measurements(logits, targets[held_out], truth)
 
-    task = Task(trainee, trained, len(kept), examples, measure, select_by, training_mode=not alone)
+    shape = source.shape if isinstance(source, Pool) else tuple(source.shape[1:])
+    task = Task(
+        trainee, trained, len(kept), examples, measure, select_by, training_mode=not alone, shape=shape
+    )
     if source is not pool:
         return Lesson(task, held_out, passes=len(inputs))
     return Lesson(task, held_out, epoch_passes=3 * len(kept) + len(held_out))

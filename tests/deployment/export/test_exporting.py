@@ -229,6 +229,9 @@ class Branching(nn.Module):
         return self.layer(flat) if flat.max() > 0 else self.layer(-flat)
 
 
+@pytest.mark.skipif(
+    int(torch.__version__.split(".")[1]) < 9, reason="before PyTorch 2.9 the exporter traces one branch"
+)
 def test_a_surrogate_without_a_graph_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="cannot be written as a program"):
         made = calibrated(Branching(), SHAPE)

@@ -41,10 +41,11 @@ class State:
     policy: str = "warn"
     queries: int = 1234
     audited: int = 5
+    writes: bool = True
 
 
 class FakeMonitor:
-    alarm = False
+    alarm, writes = False, True
     span = 1140.0
     """Seconds from the first query to the last."""
 
@@ -57,6 +58,7 @@ class FakeMonitor:
             self.alarm,
             Course(tuple((i, 1e9 + self.span * i / 19, level * i / 20) for i in range(20))),
             Course(((1, 1e9, 0.1), (5, 1e9 + self.span / 2, -0.5))),
+            writes=self.writes,
         )
 
 
@@ -81,7 +83,8 @@ def opened(browser: Any, site: tuple[str, FakeMonitor], request: pytest.FixtureR
     """Open the page; fail if it logs, breaks, or asks anybody else for anything."""
     address, monitor = site
     settings = getattr(request, "param", {})
-    monitor.alarm, monitor.span = settings.get("alarm", False), settings.get("span", FakeMonitor.span)
+    for name in ("alarm", "span", "writes"):
+        setattr(monitor, name, settings.get(name, getattr(FakeMonitor, name)))
     expected = (
         address,
         f"blob:{address}",
@@ -254,6 +257,12 @@ def test_the_monitors_chart_shows_the_evidence_and_the_alarm(
     opened.locator("#samples button").first.click()
     opened.locator("#answer").wait_for()
     assert opened.locator("#warning").is_visible() == alarm
+
+
+@pytest.mark.parametrize("opened", [{"writes": False}], indirect=True, ids=["cannot write"])
+def test_a_monitor_that_cannot_write_does_not_say_that_all_is_well(opened: Any) -> None:
+    opened.locator("#monitor-plot svg").wait_for()
+    assert "cannot write to its database" in opened.locator("#monitor-words").inner_text()
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ def test_a_sample_of_a_table_can_be_changed_and_certified_again(
         ("1,5;2,5;3", "Expected one kind of separator"),
         ("1,5 2", "Expected one kind of separator"),
         ("1,5\t2", "Expected one kind of separator"),
+        ("1,5\n2\n3", "Expected one kind of separator"),
         ("0 1 0 2", "expected inputs in [0, 1]"),
         ("1 2 3 NaN", "got “NaN” in place 4"),
         ("  ", "Expected numbers, got nothing."),
@@ -109,3 +110,19 @@ def test_what_is_wrong_with_pasted_numbers_is_said(table: Any, text: str, words:
     problem.wait_for()
     assert words.lower() in problem.inner_text().lower()
     assert table.locator("#answer").is_hidden()
+
+
+def test_a_late_answer_leaves_the_box_as_it_is(table: Any) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    table.route("**/v1/certify?*", hold)
+    table.locator("#samples button").first.click()
+    box = table.get_by_label("Or paste numbers")
+    box.fill("0 0 0 1")
+    table.wait_for_timeout(100)
+    held[0].continue_()
+    table.locator("#verdict").wait_for()
+    assert box.input_value() == "0 0 0 1"

@@ -93,6 +93,8 @@ def test_hovering_shows_the_value(opened: Any) -> None:
     inside, around = tip.bounding_box(), figure.bounding_box()
     assert inside["x"] >= around["x"] - 1
     assert inside["x"] + inside["width"] <= around["x"] + around["width"] + 1
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2 + 60)
+    assert tip.is_visible()
     opened.mouse.move(1, 1)
     assert tip.is_hidden()
 
@@ -192,6 +194,7 @@ def test_nothing_is_said_to_be_cut_where_nothing_is(opened: Any) -> None:
 
 @both()
 def test_the_cards_of_a_row_are_equally_high(opened: Any) -> None:
+    opened.locator(".tiles span").nth(1).evaluate("words => { words.textContent = 'long '.repeat(40); }")
     heights: dict[float, set[float]] = {}
     for card in opened.locator(".tiles li").all():
         box = card.bounding_box()

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -20,6 +20,10 @@ from rrise.votes.storage import LocalStorage, Storage
 
 _PAUSE = 0.2
 """Seconds between checks for shards that other processes are working on."""
+_WRITERS = 4
+"""Parts that are written at the same time: a disk takes its time to confirm each."""
+_ALONE = "cluster"
+"""The name of the claim of a process that uses a cluster."""
 _LOOKED_AT = 16
 """Finished parts of which the first input is read again, to see whether the inputs have changed."""
 
@@ -64,15 +68,28 @@ class OutputFolder:
 
     def fill(self, certifier: Shards) -> None:
         """Compute the parts to do; parts that other processes compute are waited for."""
-        with ThreadPoolExecutor(1) as writer:
+        self._fill(certifier, self._claimed)
+
+    def fill_alone(self, certifier: Shards) -> None:
+        """Compute the parts to do with a certifier that takes all of them at once.
+
+        One claim covers the folder: a claim of each part would need an open file for each.
+        """
+        with self.storage.claim(_ALONE) as mine:
+            if not mine:
+                raise FolderError(f"another process certifies into {self.storage} on a cluster: wait for it")
+            self._fill(certifier, self._unclaimed)
+
+    def _fill(self, certifier: Shards, places: Callable[[dict[int, ExitStack]], Iterator[PartPlace]]) -> None:
+        with ThreadPoolExecutor(_WRITERS) as writer:
             while self.todo:
                 before = len(self.todo)
                 held: dict[int, ExitStack] = {}
                 writing: deque[Future[PartFile]] = deque()
                 try:
-                    with closing(certifier.parts(self._claimed(held), self._report)) as parts:
+                    with closing(certifier.parts(places(held), self._report)) as parts:
                         for part in parts:
-                            if writing:
+                            if len(writing) >= _WRITERS:
                                 self._finish(writing.popleft().result())
                             writing.append(writer.submit(self._write, part, held.pop(part.place.index)))
                     while writing:
@@ -99,6 +116,11 @@ class OutputFolder:
                     yield place
                     continue
             self.todo.remove(index)
+
+    def _unclaimed(self, held: dict[int, ExitStack]) -> Iterator[PartPlace]:
+        for index in tuple(self.todo):
+            held[index] = ExitStack()
+            yield self.manifest.place(index)
 
     def _write(self, part: Part | PartFile, claim: ExitStack) -> PartFile:
         with claim:

@@ -83,9 +83,14 @@ def rows_of(
     index = np.arange(chunk.first, chunk.first + size)
     file = np.searchsorted(listing.starts, index, side="right") - 1
     names = listing.names.slice(file[0], file[-1] - file[0] + 1).combine_chunks()
-    methods = certificates.methods
-    if methods is None:
-        methods = np.full(len(certificates), certificates.guarantee.method)
+    if certificates.methods is None:
+        only = pa.array([certificates.guarantee.method])
+        methods = pa.DictionaryArray.from_arrays(np.zeros(len(certificates), dtype=np.int32), only)
+    else:
+        methods = pa.array(certificates.methods.astype(str)).dictionary_encode()
+    errors = pa.nulls(size, pa.string())
+    if chunk.errors:
+        errors = pa.array([chunk.errors.get(place) for place in range(size)], pa.string())
     label = _spread(pa.array(certificates.label), good)
     columns = {
         "index": index,
@@ -97,9 +102,9 @@ def rows_of(
         "lower_bound": _spread(pa.array(certificates.lower_bound), good),
         "issued": pc.fill_null(_spread(pa.array(certificates.issued), good), False),
         "passes": pc.fill_null(_spread(pa.array(certificates.passes), good), 0),
-        "method": _spread(pa.array(methods.astype(str)), good).dictionary_encode(),
+        "method": _spread(methods, good),
         "digest": _spread(pa.array(chunk.digests, pa.string()), good),
-        "error": pa.array([chunk.errors.get(place) for place in range(size)], pa.string()),
+        "error": errors,
     }
     return pa.table(columns, schema=SCHEMA)
 

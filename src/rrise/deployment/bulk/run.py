@@ -154,7 +154,7 @@ def _fill_by_workers(
     if not isinstance(certifier, str | Path):
         raise SettingError("the workers of a cluster load the certifier: pass its folder")
     with RayShards(Path(certifier), reader, batch_size, cluster) as workers:
-        folder.fill(workers)
+        folder.fill_alone(workers)
 
 
 def _loaded(certifier: Certifier | str | Path, device: str | None, cluster: Cluster | None) -> Certifier:

@@ -30,7 +30,9 @@ _log = logging.getLogger("rrise.service")
 class Guard:
     """Passes authorised requests to the application, and counts every request.
 
-    If a token is set, every path except those in `public` needs it. It is compared in constant time. An
+    If a token is set, every path except those in `public` needs it. It is compared in constant time. A
+    request with two lengths is refused: parsers disagree on where it ends, so that a proxy in front and this
+    service could see different requests. Some parsers of HTTP refuse it themselves, others do not. An
     unexpected error is answered with 500. Its location is logged, but not its text, which might contain parts
     of an input.
     """
@@ -63,7 +65,10 @@ class Guard:
             await send(message)
 
         try:
-            if self._may_pass(scope):
+            if _has_two_lengths(scope):
+                sentence = "expected Content-Length or Transfer-Encoding, got both: send one of them"
+                await _say(send_guarded, 400, sentence, (b"connection", b"close"))
+            elif self._may_pass(scope):
                 await self.app(scope, receive, send_guarded)
             else:
                 await _say(send_guarded, 401, "expected the token of this service as a bearer token")
@@ -86,8 +91,13 @@ class Guard:
         return path if path in self._paths else "other"
 
 
-async def _say(send: Send, status: int, sentence: str) -> None:
-    headers: list[tuple[bytes, Any]] = [(b"content-type", b"application/json")]
+def _has_two_lengths(scope: Scope) -> bool:
+    names = [name for name, _ in scope["headers"]]
+    return b"content-length" in names and b"transfer-encoding" in names
+
+
+async def _say(send: Send, status: int, sentence: str, *more: tuple[bytes, bytes]) -> None:
+    headers: list[tuple[bytes, Any]] = [(b"content-type", b"application/json"), *more]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

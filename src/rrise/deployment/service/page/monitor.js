@@ -33,7 +33,7 @@ async function showMonitor() {
   find("alarm").hidden = !seen.alarm;
   find("monitor-words").textContent = seen.alarm
     ? "Alarm: inputs have changed. The promise above assumes that they have not. Recalibrate the certifier."
-    : "Nothing unusual so far.";
+    : seen.writes === false ? "The monitor cannot write to its database, so it may miss a change. See the log of the service." : "Nothing unusual so far.";
   const tests = [["every query", seen.label_free, ""], ["audited queries", seen.audits, "second"]].filter(([, test]) => test?.history.length);
   const counts = `${count(seen.queries)} ${seen.queries === 1 ? "query" : "queries"} seen, ${count(seen.audited)} audited with votes.`;
   find("monitor-caption").textContent = tests.length

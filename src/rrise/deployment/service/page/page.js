@@ -71,8 +71,10 @@ async function showSamples(names) {
       const image = button.appendChild(element("img", { alt: `sample ${name}` }));
       image.src = URL.createObjectURL(blob);
     } else {
-      drawValues(button.appendChild(element("span", { class: "values" })), await numbersIn(blob), `sample ${name}`);
+      const values = await numbersIn(blob);
+      drawValues(button.appendChild(element("span", { class: "values" })), values, `sample ${name}`);
       button.append(element("span", { "aria-hidden": "true" }, name));
+      button.addEventListener("click", () => { find("numbers").value = values.join(", "); });
     }
     button.addEventListener("click", () => choose(blob, blob.type, button));
     return element("li", {}, button);
@@ -119,10 +121,7 @@ function showAnswer(warning) {
   find("own").hidden = values === null || !image;
   find("own-values").hidden = values === null || image;
   if (values && image) draw(find("own"), values, shape);
-  if (values && !image) {
-    drawValues(find("own-values"), values, `your input: ${sizeWords(card.input)} from ${Math.min(...values)} to ${Math.max(...values)}`);
-    find("numbers").value = values.join(", ");
-  }
+  if (values && !image) drawValues(find("own-values"), values, `your input: ${sizeWords(card.input)} from ${Math.min(...values)} to ${Math.max(...values)}`);
   const verdict = find("verdict");
   verdict.className = `verdict ${certificate.issued ? "certified" : "abstained"}`;
   find("card").className = `answer ${certificate.issued ? "certified" : "abstained"}`;

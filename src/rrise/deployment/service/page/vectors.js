@@ -17,7 +17,7 @@ export const furthestEach = (radius, size) => Math.floor(1e4 * (radius / Math.sq
 export function readNumbers(text, shape) {
   const plain = text.replace(/[[\]]/g, " ").trim().replace(/\s*([,;])\s*/g, "$1").replace(/[,;]$/, "");
   if (!plain) throw new Problem("Expected numbers, got nothing.");
-  if (plain.includes(",") && /[;\t ]/.test(plain)) throw new Problem("Expected one kind of separator, got commas and others. Write decimals with a point.");
+  if (plain.includes(",") && /[;\s]/.test(plain)) throw new Problem("Expected one kind of separator, got commas and others. Write decimals with a point.");
   const words = plain.split(/[,;]|\s+/), numbers = words.map(Number);
   const wrong = words.findIndex((word, index) => !word || !Number.isFinite(numbers[index]));
   if (wrong >= 0) throw new Problem(words[wrong] ? `Expected numbers, got “${words[wrong].slice(0, 20)}” in place ${wrong + 1}.` : `Expected numbers, got nothing in place ${wrong + 1}.`);
