@@ -286,7 +286,8 @@ def test_inputs_are_read_a_shard_at_a_time() -> None:
 
 
 def test_channels_last_leaves_the_callers_module_alone() -> None:
-    base = build_model("small-convnet", seed=0, width=8)
+    base = build_model("small-convnet", seed=0, width=64)
+    assert VoteEngine(base, VotePlan(0.25, 10, 0), IMAGES[:3], Execution(64)).channels_last
     strides = [weight.stride() for weight in base.parameters()]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
