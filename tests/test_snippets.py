@@ -241,17 +241,13 @@ def test_a_wrong_command_is_noticed(arguments: list[str]) -> None:
         check(arguments)
 
 
-CHEAP = {"recipes", "certify runs/demo/certifier runs/demo/evaluation/samples"}
+CHEAP = ["recipes", "certify fashion-mnist results/ready/fashion-mnist/samples"]
 
 
-@pytest.mark.parametrize("command", sorted(CHEAP))
-def test_a_cheap_command_runs(
-    command: str, quick_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("command", CHEAP)
+def test_a_cheap_command_runs(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.split() in [one.values[0] for one in COMMANDS]
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "demo").symlink_to(quick_demo)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ROOT)
     done = CliRunner().invoke(app, command.split())
     assert done.exit_code == 0
     assert len(done.output.splitlines()) > 5
