@@ -5,6 +5,7 @@ import pytest
 
 from rrise.certifiers.sequential import Sequential
 from rrise.statistics import anytime_lower, certified_radius
+from rrise.votes.noise import Gaussian
 from rrise.votes.sequence import StoredVotes
 from tests.certifiers.drawn_votes import SMOOTHING, DrawnVotes, stored_votes
 
@@ -155,3 +156,9 @@ def test_the_fewest_votes_it_asks_for_do_certify_if_all_agree() -> None:
 def test_refuses_too_few_votes() -> None:
     with pytest.raises(ValueError, match="expected at least 1000 votes of each input, got 500"):
         Sequential(1000, 0.01).certify_votes(DrawnVotes((0.9, 0.1), 5, 500))
+
+
+def test_a_radius_in_single_precision_is_decided_as_in_double() -> None:
+    rule = Sequential(10_000, 0.001, radius=np.float32(0.3)).rule(Gaussian(0.3))
+    assert rule.radius == float(np.float32(0.3))  # type: ignore[union-attr]
+    assert rule.p0 == pytest.approx(0.8413, abs=1e-4)  # type: ignore[union-attr]

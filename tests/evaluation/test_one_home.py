@@ -187,7 +187,7 @@ def test_a_method_is_run_tabulated_drawn_and_reported() -> None:
         assert "Toy method: a coin" in figures()[name], name
     words = words_of(report())
     assert "Toy method: a coin 100.0 %" in words
-    assert "break-even in queries against Toy method: a coin 8 " in words
+    assert "Toy method: a coin 200 8 " in words
 
 
 def test_a_score_is_calibrated_tabulated_drawn_and_reported() -> None:
@@ -244,7 +244,7 @@ def test_a_metric_is_measured_tabulated_drawn_and_reported() -> None:
     assert {row[-1] for row in comparison_rows(results())} == {"43.25 bits"}
     words = words_of(report())
     assert "information bits" in words
-    assert "43.25 bits of information (Monte Carlo 43.25 bits)" in words
+    assert "43.25 bits of information Monte Carlo: 43.25 bits" in words
     assert f"toy information Toy information (bits) bits {TOY_METRIC.meaning}" in words
 
 

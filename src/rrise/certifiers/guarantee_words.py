@@ -16,7 +16,7 @@ CASCADE = "cascade"
 """The method whose issued share is not that of its first certifier."""
 EACH_INPUT = "the same level for each single input."
 NOT_ISSUED = "anything about inputs for which the certifier abstains: their bounds are reported as 0."
-BEST_OF_SEVERAL = "this level for the best of several certificates of one input, each with its own noise."
+BEST_OF_SEVERAL = "this failure for the best of several certificates of one input."
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,10 @@ class Sequential(VoteMethod):
 
     **With `radius` alone, it decides.** Is the radius certified? An exact test of the bound that proves it
     says yes, gives up, or asks for more votes. It looks after 8 votes, then after each tenth more. An input
-    far from the question takes some dozens of votes. Giving up costs few certificates: an input that `n`
-    votes, looked at once, would certify with a probability of 95 % is given up with one of at most 5 %. A
-    certified input gets the wanted radius. An input that misses it may still get a smaller one.
+    far from the question takes some dozens of votes. Giving up costs few certificates where `n` is large: an
+    input that the votes after selection, looked at once, would certify with a probability of 95 % is given
+    up with one of at most 5 %. A certified input gets the wanted radius. An input that misses it may still
+    get a smaller one.
 
     **Otherwise it estimates.** `anytime_lower` bounds the probability at each look, and the largest bound so
     far counts. An input is done when `(predicted - now) / predicted` of the radii is below `tolerance`, when
@@ -72,9 +73,9 @@ class Sequential(VoteMethod):
     Predictions only decide when to stop.
 
     Guarantee: valid for each input at `failure` under any stopping rule, including these. The probability
-    that any of the bounds exceeds the true probability is at most `failure`. The price of an estimate is
-    votes: at the same number, the radius is smaller than that of a Clopper–Pearson bound, which allows only
-    one look.
+    that any of the bounds exceeds the true probability is at most `failure`. A decision that gave up is
+    final: nothing is promised to whoever goes on. The price of an estimate is votes: at the same number, the
+    radius is smaller than that of a Clopper–Pearson bound, which allows only one look.
 
     Attributes:
         n: the most votes per input, selection included.
@@ -82,7 +83,8 @@ class Sequential(VoteMethod):
         tolerance: the relative gain of the radius below which voting stops; None: never for that reason.
         radius: the wanted radius; None: the largest.
         selection: votes that choose the label. Default: 100; for a decision, the fewest from 15 to 100 that
-            find a class of the wanted probability in 999 of 1,000 cases (15 for a radius of `sigma`).
+            find a class of the wanted probability in 999 of 1,000 cases (15 for a radius of `sigma`), or 100
+            if so few do not.
         step: votes between two looks. Default: `ceil(n / 100)`; for a decision, growing steps.
 
     Raises:
@@ -116,6 +118,8 @@ class Sequential(VoteMethod):
             check_level(self.tolerance, "tolerance")
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise SettingError(f"expected a positive radius to stop at, got {self.radius}")
+        if self.radius is not None:
+            object.__setattr__(self, "radius", float(self.radius))
         failure = float(exact_level(self.failure, "failure"))
         if failure >= _LARGEST:
             raise SettingError(f"expected failure below {_LARGEST}, got {self.failure}")

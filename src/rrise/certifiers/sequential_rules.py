@@ -149,7 +149,7 @@ class Decision:
     def p0(self) -> float:
         """The smallest bound that proves the radius, after rounding."""
         bound = float(self.noise.bound(self.radius / self.noise.sigma))
-        while self.noise.radius(bound) < self.radius:
+        while bound < 1.0 and self.noise.radius(bound) < self.radius:
             bound = math.nextafter(bound, 1.0)
         return bound
 

@@ -10,7 +10,7 @@ from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import SurrogateWithVotes
 from rrise.deployment.export.exported import ExportedCertifier
 from rrise.deployment.export.folder import is_exported, load_exported
-from rrise.errors import FolderError, SettingError, did_you_mean
+from rrise.errors import FolderError, SettingError, as_path, did_you_mean
 from rrise.statistics import exactly
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def find_certifier(source: str | Path) -> Path:
     Raises:
         FolderError: there is no such folder, or the repository is not here.
     """
-    path, name = Path(source), str(source)
+    path, name = as_path(source, "a certifier folder"), str(source)
     if path.exists() or (name not in READY and len(path.parts) > 1):
         return path
     if name not in READY:

@@ -36,7 +36,8 @@ class SequentialTest:
     until the last look.
 
     Guarantee: for every true proportion of at most `p0`, the probability of acceptance is at most `alpha`,
-    even if somebody ends the trials earlier, at any look and for any reason.
+    even if somebody ends the trials earlier, at any look and for any reason. Nothing is promised to whoever
+    goes on after giving up.
 
     Attributes:
         p0: the proportion to exceed.
