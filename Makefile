@@ -86,9 +86,12 @@ bench: $(VENV)/.installed-dev
 	@$(PIP) -e '.[benchmark]'
 	@$(BIN)/python benchmarks/foundation.py
 	@$(BIN)/python benchmarks/votes.py
+	@$(BIN)/python benchmarks/small_votes.py
 	@$(BIN)/python benchmarks/training.py
 	@$(BIN)/python benchmarks/fresh_votes.py
 	@$(BIN)/python benchmarks/evaluation.py
+	@$(BIN)/python benchmarks/bulk.py
+	@$(BIN)/python benchmarks/at_scale.py
 
 picture: $(VENV)/.installed
 	@cp runs/demo/evaluation/summary.png docs/images/demo.png

@@ -208,7 +208,7 @@ def table(results: dict[str, Any]) -> str:
         found = results["soak"]
         lines += [
             "",
-            f"Soak: {found['seconds']:g} s at 32 connections, {found['requests_per_second']:,.0f} "
+            f"Soak, {found['date']}: {found['seconds']:g} s at 32 connections, {found['requests_per_second']:,.0f} "
             f"requests/s, largest p99 of a tenth {found['largest_p99_ms']:.1f} ms, errors "
             f"{100 * found['error_share']:.2f} %, memory {found['megabytes_after_warming_up']:.0f} MB after "
             f"the first tenth and {found['megabytes_at_the_end']:.0f} MB at the end.",
@@ -243,7 +243,7 @@ def main() -> None:
             "load": compare(folder, body, asked.seconds, asked.rounds),
         }
     if asked.soak:
-        results["soak"] = soak(folder, body, asked.soak)
+        results["soak"] = soak(folder, body, asked.soak) | {"date": hardware()["date"]}
     file.write_text(json.dumps(results, indent=2) + "\n")
     (RESULTS / "serving-cpu.md").write_text(table(results))
     print(table(results))

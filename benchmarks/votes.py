@@ -38,7 +38,6 @@ from rrise.models.precision import PRECISIONS, matrix_products
 from rrise.votes.engine import Execution, VoteEngine
 from rrise.votes.inputs import ShardedInputs, ShardInputs
 from rrise.votes.plan import VotePlan
-from rrise.votes.storage import storage_at
 from rrise.votes.store import VoteStore
 from rrise.votes.tuning import choose_execution
 
@@ -116,13 +115,12 @@ def _dtype(engine: VoteEngine) -> torch.dtype:
 def engine_row(
     base: nn.Module, plan: VotePlan, images: torch.Tensor, engine: VoteEngine, folder: Path
 ) -> Callable[[], int]:
-    """Return (d), a call that collects the votes of all images into a new store."""
+    """Return (d), a call that collects the votes of all images into a new store, its set-up included."""
     turn = iter(range(10**9))
     inputs = ShardedInputs(images, plan.input_range)
-    store = VoteStore(folder, base, inputs, plan)
 
     def call() -> int:
-        store.storage = storage_at(folder / str(next(turn)))
+        store = VoteStore(folder / str(next(turn)), base, inputs, plan)
         store.collect(backend=engine)
         return len(images) * plan.n
 
@@ -170,7 +168,7 @@ def measure(name: str, precision: str, device: str, seconds: float) -> dict[str,
     row |= {key: float(np.median(rates)) for key, rates in turns.items()}
     for key in ("a", "a_first", "c"):
         row[f"d/{key}"] = float(np.median(np.divide(turns["d"], turns[key])))
-    row["turns"] = turns
+    row |= {"turns": turns, "date": hardware(device)["date"]}
     row |= rounding(base, images[:64], engine, 20 if device == "cpu" else 1000)
     return row
 
@@ -236,16 +234,16 @@ def table(results: dict) -> str:
         f"`python benchmarks/votes.py --device {results['device']}`. Forward passes per second; compare "
         f"ratios.",
         "",
-        f"| model | precision | batch | batch of (a) | (a) loop | (a) at {first} | (b) toolbox at {first} "
+        f"| model | precision | measured | batch | batch of (a) | (a) loop | (a) at {first} | (b) toolbox at {first} "
         f"| (c) forward alone | (d) this engine | d/c | d/a | d/(a at {first}) | ready, s |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for key, row in results["rows"].items():
         name, precision = key.split(" ")
         toolbox_rate = f"{row['b_first']:,.0f}" if row["b_first"] else "–"
         of_loop = f"{row[known]:,}" if (known := f"batch_of_loop_{precision}") in row else "256"
         lines.append(
-            f"| {name} | {precision} | {row['batch_size']:,} | {of_loop} | {row['a']:,.0f} "
+            f"| {name} | {precision} | {row['date']} | {row['batch_size']:,} | {of_loop} | {row['a']:,.0f} "
             f"| {row['a_first']:,.0f} | {toolbox_rate} | {row['c']:,.0f} | {row['d']:,.0f} "
             f"| {row['d/c']:.3f} | {row['d/a']:.2f} | {row['d/a_first']:.2f} | {row['ready_s']:.0f} |"
         )
