@@ -208,8 +208,8 @@ def table(results: dict[str, Any]) -> str:
         found = results["soak"]
         lines += [
             "",
-            f"Soak, {found['date']}: {found['seconds']:g} s at 32 connections, {found['requests_per_second']:,.0f} "
-            f"requests/s, largest p99 of a tenth {found['largest_p99_ms']:.1f} ms, errors "
+            f"Soak, {found['date']}: {found['seconds']:g} s at 32 connections, "
+            f"{found['requests_per_second']:,.0f} requests/s, largest p99 of a tenth {found['largest_p99_ms']:.1f} ms, errors "
             f"{100 * found['error_share']:.2f} %, memory {found['megabytes_after_warming_up']:.0f} MB after "
             f"the first tenth and {found['megabytes_at_the_end']:.0f} MB at the end.",
         ]

@@ -234,8 +234,8 @@ def table(results: dict) -> str:
         f"`python benchmarks/votes.py --device {results['device']}`. Forward passes per second; compare "
         f"ratios.",
         "",
-        f"| model | precision | measured | batch | batch of (a) | (a) loop | (a) at {first} | (b) toolbox at {first} "
-        f"| (c) forward alone | (d) this engine | d/c | d/a | d/(a at {first}) | ready, s |",
+        f"| model | precision | measured | batch | batch of (a) | (a) loop | (a) at {first} "
+        f"| (b) toolbox at {first} | (c) forward alone | (d) this engine | d/c | d/a | d/(a at {first}) | ready, s |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for key, row in results["rows"].items():
