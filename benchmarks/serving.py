@@ -209,7 +209,8 @@ def table(results: dict[str, Any]) -> str:
         lines += [
             "",
             f"Soak, {found['date']}: {found['seconds']:g} s at 32 connections, "
-            f"{found['requests_per_second']:,.0f} requests/s, largest p99 of a tenth {found['largest_p99_ms']:.1f} ms, errors "
+            f"{found['requests_per_second']:,.0f} requests/s, largest p99 of a tenth "
+            f"{found['largest_p99_ms']:.1f} ms, errors "
             f"{100 * found['error_share']:.2f} %, memory {found['megabytes_after_warming_up']:.0f} MB after "
             f"the first tenth and {found['megabytes_at_the_end']:.0f} MB at the end.",
         ]

@@ -235,7 +235,8 @@ def table(results: dict) -> str:
         f"ratios.",
         "",
         f"| model | precision | measured | batch | batch of (a) | (a) loop | (a) at {first} "
-        f"| (b) toolbox at {first} | (c) forward alone | (d) this engine | d/c | d/a | d/(a at {first}) | ready, s |",
+        f"| (b) toolbox at {first} | (c) forward alone | (d) this engine "
+        f"| d/c | d/a | d/(a at {first}) | ready, s |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for key, row in results["rows"].items():
