@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c co
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-oldest test-newest results-check format docs docs-pictures bench picture dist \
-	test-dist clean
+	test-dist stranger clean
 
 help:
 	@echo "make demo      set up .venv and run the whole pipeline on a small real dataset (minutes)"
@@ -15,6 +15,7 @@ help:
 	@echo "make results-check  rebuild all of results/ from its evidence, after a change of what computes it"
 	@echo "make test-oldest  run the tests with the oldest supported versions; test-newest: with the newest"
 	@echo "make dist      build wheel and sdist in dist/; make test-dist: install the wheel and use it"
+	@echo "make stranger  follow the README and docs/production.md in a fresh clone and environment"
 	@echo "make format    let ruff format and fix the code"
 	@echo "make docs      fill the tables in the documents, then build the site into build/site"
 	@echo "make docs-pictures  run the tutorials and draw the pictures of the documents again"
@@ -64,6 +65,9 @@ test-oldest test-newest: $(VENV)/.installed-dev
 dist: $(VENV)/.installed-dev
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+stranger:
+	@$(PYTHON) tests/stranger.py
 
 test-dist: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -m 'slow or not slow' tests/test_distribution.py

@@ -111,7 +111,7 @@ def test_says_the_numbers_the_protocol_and_both_counts() -> None:
 
 def test_says_which_methods_are_not_valid() -> None:
     words = words_of(page())
-    assert "RRISE – valid at level 0.1" in words
+    assert "RRISE – valid at failure 0.1" in words
     assert "one-stage – approximately valid: 0.2, not 0.1" in words
     assert "Baseline 3: early stopping, not valid – not valid" in words
     assert words.count("that the label is the true class.") == 3

@@ -34,7 +34,7 @@ from rrise.statistics import SCORES, Score, level_text
 _CAPTIONS = {
     "certified_accuracy": (
         "Share of the {test_inputs} test inputs that are answered correctly and certified at least at the "
-        "radius on the axis, each method at level {main_failure}. The promises differ in kind, see below."
+        "radius on the axis, each method at failure {main_failure}. The promises differ in kind, see below."
     ),
     "boundary": (
         "The boundary set of a method are the inputs with a lower bound between 1/2 and 3/4, where small "
@@ -55,7 +55,7 @@ _CAPTIONS = {
     ),
     "passes": (
         "The surrogate alone takes one pass; votes of the query are added from there on. Monte Carlo is "
-        "shown at the best split of its passes. It promises its level for each input; the surrogate does "
+        "shown at the best split of its passes. It promises its failure for each input; the surrogate does "
         "not, however many votes it takes."
     ),
     "attacks": (
@@ -246,7 +246,7 @@ def _guarantee(name: str, guarantee: Guarantee) -> Json:
         kind = "abstained"
         verdict = f"approximately valid: {guarantee.failure_text}, not {level_text(nominal)}"
     else:
-        kind, verdict = "certified", f"valid at level {guarantee.failure_text}"
+        kind, verdict = "certified", f"valid at failure {guarantee.failure_text}"
     return {**guarantee.words.to_json(), "name": name_of(name), "kind": kind, "verdict": verdict}
 
 
