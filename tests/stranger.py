@@ -22,13 +22,13 @@ PAGES = {"README.md": slice(0, 1), "docs/production.md": slice(None)}
 """The pages, and which of their blocks of shell lines to run."""
 SEEN = {
     "rrise certify fashion-mnist": ["Ankle boot", "certified", "abstained", "at most 0.01"],
-    "rrise demo": ["correct and certified", "report:"],
-    "rrise export": ["radius"],
+    "rrise demo": ["try it:", "report:"],
+    "rrise export": ["mean radius"],
     "curl --data-binary": ['"certificates"', '"radius"', '"issued"'],
     "v1/certifier": ["promise", "shape"],
     "readyz": ["ready"],
     "metrics": ["rrise_"],
-    "rrise recalibrate": ["too few", "use at least|at least"],
+    "rrise recalibrate": [r"at least \d+ different audited queries"],
 }
 """By the beginning or a part of a line: what the page says that it shows, as patterns."""
 FAILS = ("rrise recalibrate",)
