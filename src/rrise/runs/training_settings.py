@@ -68,16 +68,7 @@ class BaseSettings:
     @property
     def training(self) -> TrainingSettings:
         """The settings of the training loop."""
-        return TrainingSettings(
-            self.epochs,
-            self.learning_rate,
-            self.batch_size,
-            self.weight_decay,
-            self.gradient_clip,
-            self.warmup_epochs,
-            self.seed,
-            self.compile,
-        )
+        return TrainingSettings(*_of_loop(self))
 
 
 @dataclass(frozen=True)
@@ -125,14 +116,7 @@ class SurrogateSettings:
     def training(self) -> SurrogateTraining:
         """The settings of the surrogate's training."""
         return SurrogateTraining(
-            self.epochs,
-            self.learning_rate,
-            self.batch_size,
-            self.weight_decay,
-            self.gradient_clip,
-            self.warmup_epochs,
-            self.seed,
-            self.compile,
+            *_of_loop(self),
             strategy=self.strategy,
             objective=self.objective,
             head=self.head,
@@ -153,3 +137,19 @@ class SurrogateSettings:
             return ""
         name = self.architecture.replace(":", "-").replace("/", "-")
         return f"{name}-{sha256_of_json(self.options)[:6]}" if self.options else name
+
+
+def _of_loop(
+    own: BaseSettings | SurrogateSettings,
+) -> tuple[Epochs, LearningRate, BatchSize, WeightDecay, GradientClip, WarmupEpochs, TrainingSeed, Compiled]:
+    """Return the settings that both networks share, in the order of `TrainingSettings`."""
+    return (
+        own.epochs,
+        own.learning_rate,
+        own.batch_size,
+        own.weight_decay,
+        own.gradient_clip,
+        own.warmup_epochs,
+        own.seed,
+        own.compile,
+    )
