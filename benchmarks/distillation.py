@@ -12,6 +12,7 @@ the average, for each image, or for the image with one draw of query noise. Fini
 """
 
 import argparse
+import copy
 import io
 import json
 import time
@@ -31,7 +32,7 @@ from rrise.data.pool import Pool
 from rrise.files import write_bytes, write_json
 from rrise.models.evaluating import evaluating
 from rrise.models.folder import load_model
-from rrise.models.weights import save_tensors
+from rrise.models.weights import load_tensors, load_weights, save_tensors
 from rrise.runs.data import RunData
 from rrise.runs.networks import Network, given_base
 from rrise.runs.recipe import Recipe, read_recipe
@@ -119,6 +120,10 @@ class Variant:
     settings: dict[str, Any] = field(default_factory=dict)
     wide: bool = False
     """A wider network from random weights."""
+    network: dict[str, Any] = field(default_factory=dict)
+    """Options of the base classifier's architecture, for another network from random weights."""
+    teacher: str = ""
+    """The weights of a surrogate whose answers are the targets."""
     mixing: str = "blend"
     loss: str = "cross-entropy"
     unlabelled: tuple[str, ...] = ()
@@ -127,7 +132,8 @@ class Variant:
     @classmethod
     def of(cls, line: dict[str, Any]) -> "Variant":
         """Read a line of JSON."""
-        own = {name: line[name] for name in ("wide", "mixing", "loss", "unlabelled") if name in line}
+        names = ("wide", "network", "teacher", "mixing", "loss", "unlabelled")
+        own = {name: line[name] for name in names if name in line}
         settings = {k: v for k, v in line.items() if k not in {"name", *own}}
         return cls(line["name"], settings, **{**own, "unlabelled": tuple(own.get("unlabelled", ()))})
 
@@ -169,8 +175,9 @@ class Search:
             **{**REFERENCE, "augmentations": AUGMENTATIONS.get(source, ()), **variant.settings}
         )
         start, times = time.perf_counter(), []
+        options = WIDE[source] if variant.wide else variant.network
         student = starting_network(
-            self.base, self._wide(source) if variant.wide else None, "distill", settings.seed
+            self.base, self._other(options) if options else None, "distill", settings.seed
         )
         library.cross_entropy = (
             dirichlet(settings.fresh_votes) if variant.loss == "dirichlet" else _CROSS_ENTROPY
@@ -178,6 +185,7 @@ class Search:
         pool = self._pool(variant.unlabelled)
         views = MIXING[variant.mixing](settings, pool.shape, (0.0, 1.0))
         how: dict[str, Any] = {"views": views, "settings": settings, "team": Team()}
+        how["teacher"] = self._teacher(variant.teacher) if variant.teacher else None
         lesson = library.distillation(self.base, student, pool, self.smoothing, **how)
         last: dict[str, torch.Tensor] = {}
 
@@ -241,10 +249,15 @@ class Search:
             self.pools[unlabelled] = Pool(data.training_values(), device=self.device)
         return self.pools[unlabelled]
 
-    def _wide(self, source: str) -> nn.Module:
-        wide = replace(self.network, options={**self.network.options, **WIDE[source]})
+    def _other(self, options: dict[str, Any]) -> nn.Module:
+        other = replace(self.network, options={**self.network.options, **options})
         seed = derive_seed(self.recipe.surrogate.seed, "surrogate")
-        return wide.build(seed, self.data, self.device, "surrogate")
+        return other.build(seed, self.data, self.device, "surrogate")
+
+    def _teacher(self, weights: str) -> nn.Module:
+        teacher = copy.deepcopy(self.base).float()
+        load_weights(teacher, load_tensors(weights), weights)
+        return teacher.eval().requires_grad_(False)
 
     def _predicted(self, network: nn.Module, which: str, level: float) -> dict[str, np.ndarray]:
         """Return class probabilities for every split, of images with query noise of this level."""

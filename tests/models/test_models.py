@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from rrise.models.catalogue import build_model
 from rrise.models.checks import check_is_function
@@ -211,3 +212,13 @@ def test_small_networks_fit_any_small_input() -> None:
     coloured = build_model("small-convnet", seed=0, image_size=(7, 9), channels=3, classes=4)
     assert coloured(torch.rand(2, 3, 7, 9)).shape == (2, 4)
     assert build_model("small-mlp", seed=0, inputs=12, classes=4)(torch.rand(2, 3, 4)).shape == (2, 4)
+
+
+def test_a_small_resnet_costs_less_than_a_quarter_of_a_pass() -> None:
+    def operations(**options: int) -> int:
+        network = build_model("resnet-18", seed=0, **options).eval()
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            assert network(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+        return counter.get_total_flops()
+
+    assert operations(width=32, last=3) / operations() == pytest.approx(0.22, abs=0.005)

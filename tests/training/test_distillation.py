@@ -274,6 +274,55 @@ def test_a_network_of_another_size_takes_the_bases_place(width: int, uniform: np
     assert surrogate.history.selected["top_probability_error"] < 0.1
 
 
+class TestTeacher:
+    """A trained surrogate in place of fresh votes."""
+
+    def test_its_answers_are_the_targets(self, half_space: HalfSpace, uniform: np.ndarray) -> None:
+        teacher = seeded(lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)))
+        how = {"input_range": None, "epochs": 60, "learning_rate": 0.05, "batch_size": 128, "mixed": 0.0}
+        student = seeded(lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)))
+        found = distilled(half_space, uniform, network=student, teacher=teacher, **how)
+        seen = torch.from_numpy(uniform)
+        taught, said = (one(seen).softmax(dim=1).detach().numpy() for one in (teacher, found))
+        truth = half_space.probabilities(uniform, SIGMA)
+        assert np.abs(said - taught).mean() < 0.01
+        assert np.abs(said - truth).mean() > 0.1
+        assert found.history.selected["top_probability_error"] > 0.1  # measured with votes of the base
+
+    def test_a_smaller_surrogate_follows_a_large_one(
+        self, half_space: HalfSpace, uniform: np.ndarray
+    ) -> None:
+        how = {"input_range": None, "learning_rate": 0.2, "batch_size": 128, "epochs": 60}
+        large = distilled(half_space, uniform, **how)
+        small = distilled(half_space, uniform, network=seeded(lambda: nn.Linear(4, 2)), teacher=large, **how)
+        assert large.smoothing == small.smoothing
+        assert small.base_fingerprint == rrise.fingerprint(half_space)
+        said = small(torch.from_numpy(uniform)).softmax(dim=1).numpy()
+        assert np.abs(said - half_space.probabilities(uniform, SIGMA)).mean() < 0.02
+
+    def test_it_costs_a_pass_and_no_votes(self, uniform: np.ndarray) -> None:
+        teacher, network = seeded(Counting), seeded(TwoLayers)
+        Counting.seen = 0
+        found = distilled(seeded(TwoLayers), uniform, network=network, teacher=teacher, epochs=4)
+        assert Counting.seen == 540 * 4 + 1  # one to see how many classes it has
+        assert found.vote_passes == 32 * 60
+        assert found.training_passes == found.vote_passes + (4 * 540 + 60) * 4
+
+    def test_it_is_left_as_it_was(self, uniform: np.ndarray) -> None:
+        teacher = seeded(WithDropoutAndNorm).train()
+        before = copy.deepcopy(teacher.state_dict())
+        one, other = (distilled(seeded(TwoLayers), uniform, teacher=teacher) for _ in range(2))
+        assert teacher.training
+        assert all(torch.equal(before[name], value) for name, value in teacher.state_dict().items())
+        assert same(one, other)  # and it answers in evaluation mode, without dropout
+
+    def test_a_surrogate_of_another_smoothed_classifier_is_refused(self, uniform: np.ndarray) -> None:
+        base = seeded(TwoLayers)
+        teacher = distilled(base, uniform, sigma=0.5, epochs=1)
+        with pytest.raises(ValueError, match="this training and the teacher do not belong together"):
+            distilled(base, uniform, teacher=teacher)
+
+
 def test_votes_that_are_given_say_what_to_distill(half_space: HalfSpace, uniform: np.ndarray) -> None:
     votes = rrise.collect_votes(half_space, uniform, sigma=0.5, n=10, precision="bfloat16")
     surrogate = rrise.train_surrogate(half_space, uniform, votes, strategy="distill", epochs=1)
@@ -326,6 +375,8 @@ def test_a_base_that_votes_nan_stops_the_training(
         ({"augment": lambda inputs, _: inputs[:3]}, r"\(64, 4\), like its inputs; got torch\.float32 of"),
         ({"augment": lambda *_: None}, "like its inputs; got NoneType"),
         ({"network": nn.Linear(4, 3)}, "a network of 2 classes"),
+        ({"teacher": nn.Linear(4, 3)}, "expected a teacher of 2 classes"),
+        ({"teacher": "large"}, "expected the teacher to be a torch.nn.Module"),
         ({"strategy": "all"}, "expected the votes of the inputs"),
         ({"strategy": "all", "votes": np.ones((600, 2), int)}, "only strategy='distill' takes sigma"),
     ],

@@ -97,12 +97,13 @@ class Normalised(nn.Module):
         return logits
 
 
-def resnet_18(classes: int = 10, width: int = 64, **normalisation: Any) -> nn.Module:
+def resnet_18(classes: int = 10, width: int = 64, last: int = 8, **normalisation: Any) -> nn.Module:
     """ResNet-18 for 32x32 colour images: a 3x3 stem of stride 1 and no pooling after it.
 
-    Its four stages have `width`, 2, 4 and 8 times `width` channels.
+    Its four stages have `width`, 2, 4 and `last` times `width` channels. With width 32 and `last` 3 it has a
+    tenth of the weights, and a pass has 0.22 of the operations.
     """
-    channels = tuple(width * factor for factor in (1, 2, 4, 8))
+    channels = tuple(width * factor for factor in (1, 2, 4, last))
     network = _timm().create_model("resnet18", num_classes=classes, channels=channels)
     network.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     network.maxpool = nn.Identity()

@@ -2,7 +2,8 @@
 
 A surrogate needs no labels, so any input can train it. Augmented and mixed inputs are new at every step, and
 the base classifier has not been trained on them. Cross-entropy is linear in its target, so that a few votes
-are as good a target as the smoothed probabilities, up to noise of the gradient.
+are as good a target as the smoothed probabilities, up to noise of the gradient. A trained surrogate can
+teach a smaller one in place of votes: its answers have no noise and cost one pass.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from torch import nn
 from rrise.data.pool import Pool
 from rrise.data.splits import split_indices
 from rrise.errors import MismatchError, SettingError
+from rrise.models.evaluating import evaluating
 from rrise.models.inspection import device_of, precision_of
 from rrise.seeds import derive_seed
 from rrise.training.lesson import Lesson
@@ -71,12 +73,14 @@ def distillation(
     views: Views,
     settings: SurrogateTraining,
     team: Team,
+    teacher: nn.Module | None = None,
 ) -> Lesson:
     """Return what the loop needs to distill the smoothed classifier into the student.
 
     `pool` holds the inputs in float32, and `views` makes new inputs of their batches. Some of them are held
     out: they get their votes once, at the start, and measure every epoch. The last epoch is kept: the base
-    classifier knows the held-out inputs, so that few of them would select an early epoch.
+    classifier knows the held-out inputs, so that few of them would select an early epoch. With a `teacher`,
+    its probabilities are the targets of every step. The held-out inputs keep their votes.
     """
     if settings.objective != "cross-entropy":
         raise SettingError(
@@ -84,10 +88,11 @@ def distillation(
             f"{settings.objective!r}"
         )
     device = device_of(student)
-    if device_of(base).type != device.type:
-        raise MismatchError(
-            f"expected base classifier and network on one device, got {device_of(base)} and {device}"
-        )
+    for what, other in (("base classifier", base), ("teacher", teacher)):
+        if other is not None and device_of(other).type != device.type:
+            raise MismatchError(
+                f"expected {what} and network on one device, got {device_of(other)} and {device}"
+            )
     parts = _parts(len(pool), settings)
     kept, held_out = (torch.from_numpy(parts[name]).to(device) for name in ("kept", "held_out"))
     validation = _validation_votes(base, pool[held_out], smoothing, settings.seed).to(device)
@@ -110,15 +115,25 @@ def distillation(
     def vote(inputs: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         return fresh.shares(inputs, key)
 
+    def answer(inputs: torch.Tensor) -> torch.Tensor:
+        said: torch.Tensor = tutor(trainee.laid_out(inputs))
+        return said.float().softmax(dim=1)
+
+    tutor = base if teacher is None else teacher
     fast_make, fast_vote = trainee.compile(make, "augmentation"), trainee.compile(vote, "base classifier")
+    fast_answer = trainee.compile(answer, "teacher")
 
     def examples(batch: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         full = trainee.is_full(batch)
         arguments = views.draw(pool[kept[batch]], generator)
         key = torch.randint(_WORDS, (2,), generator=generator, device=generator.device)
         made = (fast_make if full else make)(*arguments)
-        with fresh.computing():
-            targets = (fast_vote if full else vote)(made, key)
+        if teacher is None:
+            with fresh.computing():
+                targets = (fast_vote if full else vote)(made, key)
+        else:
+            with evaluating(teacher), trainee.precision():
+                targets = (fast_answer if full else answer)(made)
         return seen(made, generator).to(dtype), targets.to(dtype)
 
     def measure() -> dict[str, float]:
@@ -133,16 +148,16 @@ def distillation(
         examples,
         measure,
         select_by=None,
-        recordable=views.recordable and is_recordable(base),
+        recordable=views.recordable and is_recordable(tutor),
         shape=pool.shape,
         averaging=settings.averaging,
     )
     return Lesson(
         task,
         held_out,
-        epoch_passes=3 * len(kept) + len(held_out),
+        epoch_passes=(3 if teacher is None else 4) * len(kept) + len(held_out),
         votes=VALIDATION_VOTES * len(held_out),
-        epoch_votes=settings.fresh_votes * len(kept),
+        epoch_votes=0 if teacher is not None else settings.fresh_votes * len(kept),
     )
 
 

@@ -38,10 +38,10 @@ def starting_network(base: nn.Module, network: nn.Module | None, strategy: str, 
     return started
 
 
-def check_classes(found: int, base: int) -> None:
+def check_classes(found: int, base: int, name: str = "network") -> None:
     """Refuse a network whose number of classes differs from the base classifier's."""
     if found != base:
-        raise MismatchError(f"expected a network of {base} classes, like the base classifier; got {found}")
+        raise MismatchError(f"expected a {name} of {base} classes, like the base classifier; got {found}")
 
 
 def _copy(module: nn.Module) -> nn.Module:

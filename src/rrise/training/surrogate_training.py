@@ -1,5 +1,6 @@
 """Training of a surrogate on votes of the base classifier."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,9 @@ from torch import nn
 from rrise.data.inputs import InputRange, check_input_range
 from rrise.data.pool import Pool
 from rrise.errors import SettingError
+from rrise.models.checks import check_module
 from rrise.models.evaluating import evaluating
-from rrise.models.inspection import device_of, precision_of
+from rrise.models.inspection import device_of, precision_of, uncompiled
 from rrise.models.logits import logits_of
 from rrise.models.precision import identity_at
 from rrise.progress import OnProgress
@@ -43,6 +45,7 @@ def train_surrogate(
     sigma: float | Noise | None = None,
     precision: str | None = None,
     augment: Augment | None = None,
+    teacher: nn.Module | None = None,
     input_range: InputRange = (0.0, 1.0),
     checkpoint: Checkpoint | None = None,
     team: Team | None = None,
@@ -76,6 +79,8 @@ def train_surrogate(
             or else its own.
         augment: of `distill`: an augmentation of one's own instead of `augmentations`. It maps a batch of
             inputs and a `torch.Generator` to as many inputs of the same shape.
+        teacher: of `distill`: a trained surrogate of this base classifier, whose answers are the targets in
+            place of fresh votes. With `network=`, it makes a smaller surrogate out of a large one.
         input_range: lowest and highest value of an input.
         checkpoint: where an interrupted training resumes from.
         team: processes that train together.
@@ -98,14 +103,17 @@ def train_surrogate(
         >>> votes = rrise.collect_votes(base, inputs, sigma=0.25, n=100)
         >>> train_surrogate(base, inputs, votes, epochs=5).history.selected_epoch > 0
         True
-        >>> train_surrogate(base, inputs, strategy="distill", sigma=0.25, epochs=2).smoothing.sigma
+        >>> large = train_surrogate(base, inputs, strategy="distill", sigma=0.25, epochs=2)
+        >>> how = {"strategy": "distill", "sigma": 0.25, "epochs": 2}
+        >>> train_surrogate(base, inputs, network=nn.Linear(4, 3), teacher=large, **how).smoothing.sigma
         0.25
     """
     how = (settings or SurrogateTraining()).changed(**changes)
     check_strategy(how.strategy)
     objective_by_name(how.objective)
     distills = how.strategy == "distill"
-    _check_sources(distills, votes, sigma, precision, augment)
+    only_distill = {"sigma": sigma, "precision": precision, "augment": augment, "teacher": teacher}
+    _check_sources(distills, votes, only_distill)
     limits, team = check_input_range(input_range), team or Team()
     inputs = ShardedInputs(images, limits)
     taught = smoothing_to_distill(base, inputs, votes, sigma, precision) if distills else None
@@ -118,7 +126,10 @@ def train_surrogate(
     pool = Pool(images, input_range=limits, device=device_of(student), dtype=dtype)
     if taught is not None:
         views = Views(how, pool.shape, limits, augment)
-        lesson = distillation(base, student, pool, taught, views=views, settings=how, team=team)
+        tutor = None if teacher is None else _tutor(teacher, inputs, classes, taught)
+        lesson = distillation(
+            base, student, pool, taught, views=views, settings=how, team=team, teacher=tutor
+        )
     else:
         lesson = lesson_of_votes(
             student,
@@ -148,9 +159,20 @@ def train_surrogate(
     ).eval()
 
 
-def _check_sources(
-    distills: bool, votes: Any, sigma: Any, precision: str | None, augment: Augment | None
-) -> None:
+def _tutor(teacher: nn.Module, inputs: ShardedInputs, classes: int, taught: Smoothing) -> nn.Module:
+    """Return a frozen copy of a teacher; refuse one of other classes, or of another smoothed classifier."""
+    check_module(teacher, "teacher")
+    if isinstance(teacher, Surrogate):
+        if teacher.smoothing is not None:
+            taught.check_same(teacher.smoothing, "this training", "the teacher")
+        teacher = teacher.network
+    tutor = copy.deepcopy(uncompiled(teacher)).eval().requires_grad_(False)
+    with evaluating(tutor):
+        check_classes(logits_of(tutor, inputs.shard(0)[:1], "teacher").shape[1], classes, "teacher")
+    return tutor
+
+
+def _check_sources(distills: bool, votes: Any, only_distill: dict[str, Any]) -> None:
     """Refuse a training without votes, and arguments that it would not use."""
     if distills:
         return
@@ -158,8 +180,7 @@ def _check_sources(
         raise SettingError(
             "expected the votes of the inputs, from collect_votes; only strategy='distill' works without them"
         )
-    given = {"sigma": sigma, "precision": precision, "augment": augment}
-    if unused := [name for name, value in given.items() if value is not None]:
+    if unused := [name for name, value in only_distill.items() if value is not None]:
         raise SettingError(f"only strategy='distill' takes {', '.join(unused)}; votes know their own noise")
 
 

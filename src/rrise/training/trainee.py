@@ -66,8 +66,8 @@ class Trainee:
     def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the mean loss of a batch, with gradients."""
         step = self._fast_loss if len(inputs) == self._part * self._rows else self._loss
-        with self._precision():
-            return step(self._laid_out(inputs), targets)
+        with self.precision():
+            return step(self.laid_out(inputs), targets)
 
     def probabilities(self, inputs: torch.Tensor, *, full: bool) -> torch.Tensor:
         """Return class probabilities in evaluation mode, with gradients."""
@@ -75,8 +75,8 @@ class Trainee:
         predict = self._fast_attacked if full else self._logits
         self.network.eval()
         try:
-            with self._precision():
-                return predict(self._laid_out(inputs)).float().softmax(dim=1)
+            with self.precision():
+                return predict(self.laid_out(inputs)).float().softmax(dim=1)
         finally:
             self.network.train(training)
 
@@ -84,16 +84,18 @@ class Trainee:
         """Return the predictions in evaluation mode, in the precision of the training."""
         self.network.eval()
         found = []
-        with torch.no_grad(), self._precision():
+        with torch.no_grad(), self.precision():
             for batch in batches:
                 predict = self._fast_logits if len(batch) == self._batch else self._logits
-                found.append(predict(self._laid_out(batch)).float())
+                found.append(predict(self.laid_out(batch)).float())
         return torch.cat(found)
 
-    def _precision(self) -> AbstractContextManager[object]:
+    def precision(self) -> AbstractContextManager[object]:
+        """Compute in bfloat16 where it is safe, if this training does."""
         return torch.autocast(self.device.type, torch.bfloat16) if self._mixed else nullcontext()
 
-    def _laid_out(self, inputs: torch.Tensor) -> torch.Tensor:
+    def laid_out(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return images in the memory layout that suits the network."""
         if self.channels_last and inputs.ndim == 4:
             return inputs.contiguous(memory_format=torch.channels_last)
         return inputs
