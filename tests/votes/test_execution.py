@@ -176,14 +176,14 @@ def test_the_batch_size_is_found_and_can_be_set() -> None:
 
 
 def test_a_short_job_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VoteEngine, "try_batch", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(VoteEngine, "try_task", lambda *_: pytest.fail("measured"))
     found = choose_execution(nn.Linear(64, 2), VotePlan(0.5, 4000, 7), torch.rand(64, 64), 64)
     assert found == Execution(even_batch(64 * 4000, usual_batch((64,), "cpu")), False, True)
 
 
 def test_a_job_of_seconds_is_measured_by_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = []
-    monkeypatch.setattr(VoteEngine, "try_batch", lambda *_: batches.append(time.sleep(0.01)))
+    monkeypatch.setattr(VoteEngine, "try_task", lambda *_: batches.append(time.sleep(0.01)))
     plan, points = VotePlan(0.5, 40_000, 7), torch.rand(64, 64)
     assert not choose_execution(nn.Linear(64, 2), plan, points, 64).compiled
     assert len(batches) == 1

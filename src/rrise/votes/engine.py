@@ -40,6 +40,8 @@ Answers = NDArray[Any]
 """The class of every noisy copy, `[inputs, draws]`, in the order of the draws; the smallest integer type."""
 _WIDE = 64
 """Channels from which the channels-last format is faster on a CPU: 6 % in a ResNet-18; 32 cost a third."""
+_NOISE = 2**19
+"""Numbers of noise that a core of a CPU draws at once, for several batches if these are small."""
 Pairs = Callable[[int, int], tuple[torch.Tensor, torch.Tensor]]
 """The draws and the owners of a range of samples."""
 
@@ -94,6 +96,14 @@ class VoteEngine:
         return len(self._crew)
 
     @property
+    def task_size(self) -> int:
+        """How many noisy copies a thread makes at a time: those of a batch, or of several small ones."""
+        size = self.execution.batch_size
+        if self.device.type != "cpu" or self._compiled is not None:
+            return size
+        return size * max(1, _NOISE // (size * max(1, math.prod(self.shape))))
+
+    @property
     def compiler_options(self) -> dict[str, Any]:
         """The options of `torch.compile`; CUDA graphs avoid launching each kernel separately."""
         return {"freezing": self.execution.freezing, "triton.cudagraphs": self.device.type == "cuda"}
@@ -121,22 +131,22 @@ class VoteEngine:
         other.plan = plan
         return other
 
-    def try_batch(self, sample: torch.Tensor, batches: int = 1) -> None:
-        """Compute batches, one on each thread, and discard the answers."""
-        shard, size = ShardInputs(0, sample[:SHARD], ""), self.execution.batch_size
-        held, pairs = self._held(shard), self._samples(shard)(0, size)
+    def try_task(self, sample: torch.Tensor, tasks: int = 1) -> None:
+        """Compute `task_size` noisy copies, on each of so many threads, and discard the answers."""
+        shard = ShardInputs(0, sample[:SHARD], "")
+        held, pairs = self._held(shard), self._samples(shard)(0, self.task_size)
 
         def vote(module: nn.Module, _: int) -> int:
             return int(self._vote(module, *held, *pairs).sum())  # waits for a GPU
 
         with self.computing():
-            self._crew.work(range(batches), vote)
+            self._crew.work(range(tasks), vote)
 
     def try_noise(self, sample: torch.Tensor) -> None:
-        """Make the noisy copies of one batch, and discard them."""
+        """Make the noisy copies of one task, and discard them."""
         shard = ShardInputs(0, sample[:SHARD], "")
         with self.computing(), self._crew.computing():
-            self.copies(*self._held(shard), *self._samples(shard)(0, self.execution.batch_size))
+            self.copies(*self._held(shard), *self._samples(shard)(0, self.task_size))
 
     def _wide(self, module: nn.Module) -> bool:
         """Tell whether channels fill a core's registers: narrower ones are slower beside each other."""
@@ -225,10 +235,11 @@ class VoteEngine:
     def _fill(
         self, answers: torch.Tensor, shard: ShardInputs, pairs: Pairs, on_progress: OnProgress | None
     ) -> None:
-        """Compute answers, batch by batch; a crew shares even one batch, if it may be cut."""
-        held, size = self._held(shard), self.execution.batch_size
+        """Compute answers, task by task; all threads get as many, if they may be cut."""
+        held, size = self._held(shard), self.task_size
         if self._compiled is None:
-            size = min(size, -(-len(answers) // len(self._crew)))
+            rounds = -(-len(answers) // (size * len(self._crew)))
+            size = -(-len(answers) // (rounds * len(self._crew)))
 
         def vote(module: nn.Module, first: int) -> int:
             last = min(first + size, len(answers))
@@ -265,19 +276,20 @@ class VoteEngine:
     ) -> torch.Tensor:
         """Return noisy copies, ready for the module: draw `draw[i]` of input `owner[i]`."""
         noise = self.plan.noise.sample(key, draw, owner, math.prod(self.shape))
-        noisy = inputs.index_select(0, owner) + noise.view(-1, *self.shape)
+        noisy = inputs.index_select(0, owner).add_(noise.view(-1, *self.shape))
         if self.plan.noise_range is not None:
-            noisy = noisy.clamp(*self.plan.noise_range)
+            noisy = noisy.clamp_(*self.plan.noise_range)
         noisy = noisy.to(precision_of(self.module))
         return noisy.contiguous(memory_format=torch.channels_last) if self.channels_last else noisy
 
     def _vote(
         self, module: nn.Module, held: torch.Tensor, key: torch.Tensor, *pairs: torch.Tensor
     ) -> torch.Tensor:
-        """Return the classes of a batch, or of the part of a batch that is left."""
+        """Return the classes of a task; of a batch if compiled, or of the part of a batch that is left."""
         if self._compiled is None:
-            noisy = self.copies(held, key, *pairs)
-            return self.classes_of(logits_of(module, noisy, "base classifier", copy=False))
+            batches = self.copies(held, key, *pairs).split(self.execution.batch_size)
+            logits = (logits_of(module, batch, "base classifier", copy=False) for batch in batches)
+            return torch.cat([self.classes_of(each) for each in logits])
         missing = self.execution.batch_size - len(pairs[0])
         full = (nn.functional.pad(numbers, (0, missing)) for numbers in pairs) if missing else pairs
         return self._compiled(held, key, *full)[: len(pairs[0])]

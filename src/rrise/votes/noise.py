@@ -80,7 +80,7 @@ class Gaussian(Noise):
 
     def sample(self, key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor, size: int) -> torch.Tensor:
         """Return standard normal numbers times `sigma`."""
-        return self.sigma * standard_normal(key, draw, owner, size)
+        return standard_normal(key, draw, owner, size).mul_(self.sigma)
 
     def radius(self, bound: ArrayLike) -> NDArray[np.float64]:
         """Return `sigma * Phi^-1(bound)`."""

@@ -26,7 +26,7 @@ _SHORT_JOB = 15.0
 """If one batch says that a job takes at most this many seconds, no choice pays back: nothing is measured."""
 _CUDA_BATCH, _LARGEST_CUDA = 2048, 2**26
 """The usual batch on a GPU, and the most numbers in it."""
-_VECTORS, _IMAGES, _LARGEST = 2**18, 2**17, 2**22
+_VECTORS, _IMAGES, _LARGEST = 2**18, 2**15, 2**22
 """Numbers in a usual batch of vectors or of images on a CPU, where its layers fit into a core's cache; the
 most where even 64 inputs are too many."""
 _FACTORS = (1 / 8, 1 / 4, 1 / 2, 2, 4)
@@ -110,7 +110,7 @@ class _Clock:
         """Return the seconds per pass of a single batch, of all threads; infinite if it does not fit."""
         engine = self._engine.with_batch_size(size)
         try:
-            return self._seconds(engine.try_batch) / (size * engine.threads)
+            return self._seconds(engine.try_task) / (engine.task_size * engine.threads)
         except torch.OutOfMemoryError:
             return math.inf
 
@@ -153,15 +153,15 @@ class _Clock:
         if engine.device_type != "cpu":
             return 0.5
         noise = min(self._seconds(engine.try_noise) for _ in range(3))
-        return 0.05 + 0.75 * min(1.0, noise / min(self._seconds(engine.try_batch) for _ in range(3)))
+        return 0.05 + 0.75 * min(1.0, noise / min(self._seconds(engine.try_task) for _ in range(3)))
 
     def _measured(self, size: int) -> float:
         engine = self._engine.with_batch_size(size)
-        engine.try_batch(self._sample)
+        engine.try_task(self._sample)
         spent: list[float] = []
         while sum(spent) < _TRIAL:
-            spent.append(self._seconds(engine.try_batch))
-        return size * engine.threads / float(np.median(spent))
+            spent.append(self._seconds(engine.try_task))
+        return engine.task_size * engine.threads / float(np.median(spent))
 
     def _seconds(self, do: Callable[[torch.Tensor], object]) -> float:
         start = self._now()
@@ -171,12 +171,12 @@ class _Clock:
 
 def passes_per_second(engine: VoteEngine, sample: torch.Tensor, seconds: float = 1.0) -> float:
     """Measure an engine with all its threads for about this many seconds, after one warm-up batch."""
-    engine.try_batch(sample)
-    start, batches = time.perf_counter(), 0
-    while batches == 0 or time.perf_counter() - start < seconds:
-        engine.try_batch(sample, engine.threads)
-        batches += engine.threads
-    return batches * engine.execution.batch_size / (time.perf_counter() - start)
+    engine.try_task(sample)
+    start, tasks = time.perf_counter(), 0
+    while tasks == 0 or time.perf_counter() - start < seconds:
+        engine.try_task(sample, engine.threads)
+        tasks += engine.threads
+    return tasks * engine.task_size / (time.perf_counter() - start)
 
 
 @dataclass(frozen=True)
