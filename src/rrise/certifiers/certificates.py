@@ -89,7 +89,7 @@ class Certificates:
         for name in _OPTIONAL:
             values = getattr(self, name)
             arrays[name] = None if values is None else values[rows]
-        return replace(self, **arrays)
+        return Certificates(guarantee=self.guarantee, **arrays)
 
     def where(self, kept: NDArray[np.bool_], other: "Certificates") -> "Certificates":
         """Return these certificates where `kept`, and those of `other` elsewhere, under this guarantee."""
@@ -133,9 +133,18 @@ class Certificates:
         nothing = np.zeros(len(self))
         return replace(self, radius=nothing, lower_bound=nothing, issued=np.zeros(len(self), dtype=np.bool_))
 
-    def records(self, class_names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
-        """Return plain dictionaries for JSON; radius and lower bound are rounded down."""
-        radius, bound = (round_down(values, DECIMALS).tolist() for values in (self.radius, self.lower_bound))
+    def rounded_down(self) -> "Certificates":
+        """Return them with radius and lower bound rounded down to the digits that `records` writes."""
+        radius, bound = (round_down(values, DECIMALS) for values in (self.radius, self.lower_bound))
+        return replace(self, radius=radius, lower_bound=bound)
+
+    def records(
+        self, class_names: tuple[str, ...] | None = None, *, rounded: bool = True
+    ) -> list[dict[str, Any]]:
+        """Return plain dictionaries for JSON; radius and lower bound are rounded down, unless told not to."""
+        if rounded:
+            return self.rounded_down().records(class_names, rounded=False)
+        radius, bound = self.radius.tolist(), self.lower_bound.tolist()
         label, issued = self.label.tolist(), self.issued.tolist()
         return [
             {

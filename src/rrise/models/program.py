@@ -15,6 +15,7 @@ crash the process.
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -93,6 +94,22 @@ class _Call:
     finished: tuple[str, ...]
     """Results that no later call needs."""
 
+    @cached_property
+    def _open(self) -> tuple[list[int], list[str]]:
+        """The arguments, by position and by name, that every run fills in."""
+        by_position = [index for index, value in enumerate(self.args) if _is_open(value)]
+        return by_position, [name for name, value in self.kwargs.items() if _is_open(value)]
+
+    def __call__(self, results: dict[str, Any], device: torch.device) -> Any:
+        """Call the function on earlier results."""
+        args, kwargs = self.args.copy(), self.kwargs.copy()
+        by_position, by_name = self._open
+        for index in by_position:
+            args[index] = _filled_in(args[index], results, device)
+        for name in by_name:
+            kwargs[name] = _filled_in(kwargs[name], results, device)
+        return self.function(*args, **kwargs)
+
 
 class _Interpreter(nn.Module):
     """Runs the calls of a program in order."""
@@ -115,13 +132,9 @@ class _Interpreter(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits."""
         results: dict[str, Any] = {name: self._buffers[buffer] for name, buffer in self._weights.items()}
-        results[self._input] = images
+        results[self._input], device = images, images.device
         for call in self._calls:
-            arguments = _filled_in(call.args, results, images.device)
-            keywords = {
-                name: _filled_in(value, results, images.device) for name, value in call.kwargs.items()
-            }
-            results[call.name] = call.function(*arguments, **keywords)
+            results[call.name] = call(results, device)
             for name in call.finished:
                 del results[name]
         logits: torch.Tensor = results[self._output]
@@ -187,6 +200,12 @@ def _read(value: Any, uses: list[str]) -> Any:
             if isinstance(constant, TORCH_CONSTANTS):
                 return constant
     raise ValueError(f"unknown value {value!r}")
+
+
+def _is_open(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_open, value))
+    return isinstance(value, _Node) or value is _DEVICE
 
 
 def _filled_in(value: Any, results: dict[str, Any], device: torch.device) -> Any:

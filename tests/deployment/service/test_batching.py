@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -69,6 +70,39 @@ def test_what_arrives_while_a_batch_is_computed_shares_the_next() -> None:
         assert batcher.waiting == 0
         await batcher.close()
 
+    run(work)
+
+
+def test_quick_inputs_that_come_alone_do_not_wait_for_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrise.deployment.service.batching._QUICK", 0.2)
+    threads: list[tuple[int, bool]] = []
+    slow, here = threading.Event(), threading.get_ident()
+
+    def certify(batch: NDArray[np.float32]) -> Certificates:
+        threads.append((len(batch), threading.get_ident() == here))
+        if slow.is_set():
+            time.sleep(0.25)
+        return answers[len(batch)]
+
+    async def work() -> None:
+        batcher = Batcher(certify, max_batch=4, max_delay=0.0, queue=100)
+
+        async def ask(*groups: tuple[float, ...]) -> list[bool]:
+            threads.clear()
+            await asyncio.gather(*(batcher.certify(inputs(*group)) for group in groups))
+            return [at_once for _, at_once in threads]
+
+        assert await ask((1,)) == [False]  # nothing is known yet
+        assert await ask((2,)) == [True]
+        assert await ask((3, 4)) == [False]
+        assert await ask((5,)) == [False]  # several are known to be slower
+        slow.set()
+        assert await ask((6,)) == [True]
+        assert await ask((7,)) == [False]
+        slow.clear()
+        await batcher.close()
+
+    answers = {size: numbered(inputs(*range(size))) for size in (1, 2)}
     run(work)
 
 

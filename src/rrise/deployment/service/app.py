@@ -1,5 +1,6 @@
 """The service: certificates over HTTP, in batches, within limits."""
 
+import json
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -145,15 +146,15 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     )
     async def certify(request: Request) -> Response:
         """Send an image, the bytes of a .npy file, a JSON array, or a form with one or more files."""
-        _check_query(request, "probabilities", "trial", "votes", "radius")
+        query = _query(request, "probabilities", "trial", "votes", "radius")
         answer = await service.certify(
             request,
-            with_probabilities=_asked(request, "probabilities"),
-            observed=not _asked(request, "trial"),
-            votes=_number(request, "votes", int),
-            radius=_number(request, "radius", float),
+            with_probabilities=_asked(query, "probabilities"),
+            observed=not _asked(query, "trial"),
+            votes=_number(query, "votes", int),
+            radius=_number(query, "radius", float),
         )
-        return JSONResponse(answer)
+        return _Answer(answer)
 
     @app.post(
         "/v1/verify",
@@ -172,29 +173,42 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
         Events: `start`, then a `look` after each step with what is certified so far, then `certificate`.
         """
-        _check_query(request, "votes", "failure")
+        _query(request, "votes", "failure")
         events = await service.verification(request, votes, failure)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _check_query(request: Request, *known: str) -> None:
-    """Refuse unknown query parameters: a misspelt level would silently be the default."""
+class _Answer(JSONResponse):
+    """JSON by one encoder: to make an encoder takes longer than to write a few certificates."""
+
+    _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    def render(self, content: Any) -> bytes:
+        """Return the JSON, as FastAPI would write it."""
+        return self._encoder.encode(content).encode()
+
+
+def _query(request: Request, *known: str) -> Mapping[str, str]:
+    """Return the query parameters; refuse unknown ones: a misspelt name would silently be the default."""
+    if not request.scope["query_string"]:
+        return {}
     for name in request.query_params:
         if name not in known:
             hint = did_you_mean(name, known) or f"; there are {' and '.join(known)}"
             raise RefusedError(422, f"expected no query parameter {name[:40]!r}{hint}")
+    return request.query_params
 
 
-def _asked(request: Request, name: str) -> bool:
-    wanted = request.query_params.get(name, "false")
+def _asked(query: Mapping[str, str], name: str) -> bool:
+    wanted = query.get(name, "false")
     if wanted not in ("true", "false"):
         raise RefusedError(422, f"expected {name} to be true or false, got {wanted[:20]!r}")
     return wanted == "true"
 
 
-def _number(request: Request, name: str, kind: type[int] | type[float]) -> Any:
+def _number(query: Mapping[str, str], name: str, kind: type[int] | type[float]) -> Any:
     """Return a positive number among the query parameters, or None."""
-    text = request.query_params.get(name)
+    text = query.get(name)
     if text is None:
         return None
     try:

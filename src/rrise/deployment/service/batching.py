@@ -1,6 +1,7 @@
 """Micro-batching: inputs that arrive together share a forward pass."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,10 @@ from rrise.certifiers.certificates import Certificates
 Inputs = NDArray[np.float32]
 Certify = Callable[[Inputs], Certificates]
 Observe = Callable[[Inputs, Certificates], object]
+
+
+_QUICK = 0.0005
+"""Seconds within which one input is certified at once: to hand it to the thread would take as long."""
 
 
 class QueueFullError(Exception):
@@ -35,7 +40,8 @@ class Batcher:
     """Collects inputs of many requests; one thread answers them batch by batch.
 
     A batch starts when `max_batch` inputs wait, or `max_delay` seconds after the thread is free and the first
-    input has arrived. While requests come one at a time, it starts at once. A batch holds whole requests in
+    input has arrived. While requests come one at a time, it starts at once. If the last of them took less
+    than half a millisecond, the next one does not even wait for the thread. A batch holds whole requests in
     order of arrival. A request with more than `max_batch` inputs is computed in parts. At most `queue` inputs
     wait; a request beyond that is refused at once.
     An input that fails the forward pass fails only its own request. `observe` is called in the same thread,
@@ -58,7 +64,7 @@ class Batcher:
         self._changed = asyncio.Event()
         self._enough: asyncio.Future[None] | None = None
         self._closing = False
-        self._last = 1
+        self._last, self._quick = 1, False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrise-batches")
         self.waiting = 0
         """How many inputs wait for their batch to start."""
@@ -139,7 +145,10 @@ class Batcher:
         self._last = len(items)
         loop = asyncio.get_running_loop()
         try:
-            inputs, certificates = await loop.run_in_executor(self._thread, self._certify_all, items)
+            if self._quick and len(items) == 1 and len(items[0].inputs) == 1:
+                inputs, certificates = self._certify_all(items)
+            else:
+                inputs, certificates = await loop.run_in_executor(self._thread, self._certify_all, items)
         except Exception as error:
             if len(items) > 1:
                 for item in items:
@@ -160,6 +169,7 @@ class Batcher:
             self._thread.submit(self._observe, inputs, certificates)
 
     def _certify_all(self, items: list[_Waiting]) -> tuple[Inputs, Certificates]:
+        start = time.perf_counter()
         inputs = items[0].inputs if len(items) == 1 else np.concatenate([item.inputs for item in items])
         parts = []
         for first in range(0, len(inputs), self._max_batch):
@@ -167,4 +177,5 @@ class Batcher:
             if self._on_batch is not None:
                 self._on_batch(len(part))
             parts.append(self._certify(part))
+        self._quick = len(inputs) == 1 and time.perf_counter() - start < _QUICK
         return inputs, Certificates.joined(parts)

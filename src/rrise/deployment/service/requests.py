@@ -5,8 +5,6 @@ Nothing here opens a path, fetches a URL or unpickles. Bodies are held only in m
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,16 +42,20 @@ class BodyReader:
     timeout: float
     held: int = field(default=0, init=False)
 
-    @asynccontextmanager
-    async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a request; it counts as held until the end of the context."""
+    async def read(self, request: Request) -> bytes:
+        """Return the body of a request; it counts as held until it is released."""
         self._check_size(_declared_length(request))
         chunks: list[bytes] = []
         try:
             await self._read(request, chunks)
-            yield b"".join(chunks)
-        finally:
-            self.held -= sum(map(len, chunks))
+        except BaseException:
+            self.release(*chunks)
+            raise
+        return b"".join(chunks)
+
+    def release(self, *held: bytes) -> None:
+        """Count what was read as no longer held."""
+        self.held -= sum(map(len, held))
 
     async def _read(self, request: Request, chunks: list[bytes]) -> None:
         size = 0

@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -129,8 +128,11 @@ class Service:
 
     async def inputs(self, request: Request) -> NDArray[np.float32]:
         """Return the inputs of a request, or refuse it."""
-        async with self.bodies.body(request) as body:
+        body = await self.bodies.read(request)
+        try:
             return await self.decoder.decode(request.headers.get("content-type", ""), body)
+        finally:
+            self.bodies.release(body)
 
     async def certify(
         self,
@@ -148,7 +150,7 @@ class Service:
         found, guarantee = await self._certified(self._batcher, inputs, observed), self._guarantee_id
         own: Json | None = None
         if (votes is not None or radius is not None) and not alarmed:
-            found = _rounded_down(await self._with_votes(inputs, votes, radius))
+            found = (await self._with_votes(inputs, votes, radius)).rounded_down()
             guarantee, own = found.guarantee.id, found.guarantee.to_json()
         elif alarmed and self._fallback is not None:
             found = await self._certified(self._voting, inputs)
@@ -157,7 +159,7 @@ class Service:
             found = found.abstained()
         issued = int(np.count_nonzero(found.issued))
         self.metrics.count_certificates(issued, len(found) - issued)
-        records = found.records(self.certifier.class_names)
+        records = found.records(self.certifier.class_names, rounded=False)
         for place, record in enumerate(records):
             record["guarantee"] = guarantee
             if with_probabilities and found.probabilities is not None:
@@ -257,15 +259,7 @@ class Service:
 
 def _rounded(certifier: Certifier, inputs: NDArray[np.float32]) -> Certificates:
     """Certify a batch, with radii and bounds rounded down to the written digits."""
-    return _rounded_down(certifier.certify(inputs))
-
-
-def _rounded_down(found: Certificates) -> Certificates:
-    return replace(
-        found,
-        radius=round_down(found.radius, DECIMALS),
-        lower_bound=round_down(found.lower_bound, DECIMALS),
-    )
+    return certifier.certify(inputs).rounded_down()
 
 
 def _event(name: str, data: Json) -> str:
