@@ -256,7 +256,7 @@ class Search:
 
     def _teacher(self, weights: str) -> nn.Module:
         teacher = copy.deepcopy(self.base).float()
-        load_weights(teacher, load_tensors(weights), weights)
+        load_weights(teacher, load_tensors(Path(weights)), weights)
         return teacher.eval().requires_grad_(False)
 
     def _predicted(self, network: nn.Module, which: str, level: float) -> dict[str, np.ndarray]:

@@ -92,8 +92,8 @@ def extended(evidence: Evidence, recipe: Recipe, record: Json, found: dict[str, 
         "scores": list(SCORES),
         "evaluated": record["hardware"]["date"],
     }
-    seconds = {"": evidence.seconds[""], choice.variant: evidence.seconds[former.variant]}
-    return replace(evidence, about=about, surrogates=(one,), seconds=seconds)
+    times = {"": evidence.pass_times[""], choice.variant: evidence.pass_times[former.variant]}
+    return replace(evidence, about=about, surrogates=(one,), pass_times=times)
 
 
 def journal(folder: Path, record: Json) -> str:
