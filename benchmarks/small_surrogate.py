@@ -93,8 +93,8 @@ def table(results: dict[str, Any]) -> str:
         "",
         f"Measured {machine['date']} by `python benchmarks/small_surrogate.py`, Python {machine['python']}, "
         f"torch {machine['torch']}, with {machine['busy_cores']} cores busy with other work: 9,000 test "
-        "images, 1,000 calibration images, total failure 0.01. Time is relative to a pass of the base classifier "
-        "(ResNet-18, float32) in torch; certificates are part of it. Radii are in units of sigma.",
+        "images, 1,000 calibration images, total failure 0.01. Time is relative to a pass of the base "
+        "classifier (ResNet-18, float32) in torch, and includes the certificate. Radii are in sigma.",
         "",
         "| surrogate | form | weights | operations | one input, ms | relative | in 256, ms each | relative "
         f"| certified accuracy at {', '.join(f'{radius:g}' for radius in RADII)} | average radius |",

@@ -21,7 +21,7 @@ READY = "http://127.0.0.1:8000/readyz"
 PAGES = {"README.md": slice(0, 1), "docs/production.md": slice(None)}
 """The pages, and which of their blocks of shell lines to run."""
 SEEN = {
-    "rrise certify fashion-mnist": ["Ankle boot", "certified", "abstained", "at most 0.01"],
+    "rrise certify cifar-10": ["automobile", "certified", "abstained", "at most 0.01"],
     "rrise demo": ["try it:", "report:"],
     "rrise export": ["mean radius"],
     "curl --data-binary": ['"certificates"', '"radius"', '"issued"'],

@@ -15,7 +15,9 @@ from rrise.models.folder import load_model
 from rrise.votes.array import votes_for
 from tests.test_results import ROOT
 
-EVIDENCE = {"fashion-mnist": ROOT / "results" / "fashion-mnist-distilled" / "seed-100"}
+EVIDENCE = {name: ROOT / "results" / f"{name}-distilled" / "seed-100" for name in READY}
+OWN = ("fashion-mnist",)
+"""Those whose surrogate is that of the evidence; the others share its base classifier and votes."""
 
 
 def test_every_ready_certifier_is_named() -> None:
@@ -26,14 +28,18 @@ def test_every_ready_certifier_is_named() -> None:
 def test_a_ready_certifier_is_calibrated_with_the_published_votes(name: str) -> None:
     certifier, evidence = rrise.load_deployed(name), read_evidence(EVIDENCE[name])
     published, votes = evidence.surrogates[0].calibration, evidence.calibration_votes
-    assert np.array_equal(certifier.evidence.agreeing, votes_for(votes, published.label))
-    assert np.allclose(certifier.evidence.top_probability, published.top_probability, rtol=0, atol=1e-4)
+    agreeing, counts = certifier.evidence.agreeing, np.asarray(votes)
+    assert (counts == agreeing[:, None]).any(axis=1).all()
+    assert (counts.max(axis=1) == agreeing).mean() > 0.8
+    if name in OWN:
+        assert np.array_equal(agreeing, votes_for(votes, published.label))
+        assert np.allclose(certifier.evidence.top_probability, published.top_probability, rtol=0, atol=1e-4)
     assert certifier.smoothing == votes.smoothing
     assert (certifier.calibration.n, certifier.guarantee.failure_text) == (10_000, "0.01")
 
 
 @pytest.mark.parametrize("name", READY)
-def test_its_samples_did_not_calibrate_it_and_get_the_published_answers(name: str) -> None:
+def test_its_samples_did_not_calibrate_it_and_get_answers_that_published_votes_confirm(name: str) -> None:
     folder, certifier = find_samples(name), rrise.load_deployed(name)
     assert folder is not None
     files = list(find_files([folder]))
@@ -41,11 +47,16 @@ def test_its_samples_did_not_calibrate_it_and_get_the_published_answers(name: st
     places = [int(np.flatnonzero(evidence.indices == int(file.name[:5]))[0]) for file in files]
     shape, limits = certifier.input_shape, certifier.smoothing.input_range
     found = [certifier.certify(read_inputs(file, shape, limits)) for file in files]
-    published = evidence.surrogates[0].test[np.array(places)]
-    assert [int(one.label[0]) for one in found] == published.label.tolist()
-    top = [float(one.probabilities.max()) for one in found if one.probabilities is not None]
-    assert np.allclose(top, published.top_probability, rtol=0, atol=1e-4)
-    assert {bool(one.issued[0]) for one in found} == {True, False}
+    label, issued = (np.concatenate([getattr(one, field) for one in found]) for field in ("label", "issued"))
+    bound, votes = np.concatenate([one.lower_bound for one in found]), np.asarray(evidence.reference)[places]
+    assert set(issued.tolist()) == {True, False}
+    assert (bound <= votes[np.arange(len(label)), label] / votes.sum(axis=1))[issued].all()
+    assert (label == evidence.labels[places])[issued].mean() > 0.8
+    if name in OWN:
+        published = evidence.surrogates[0].test[np.array(places)]
+        top = [float(one.probabilities.max()) for one in found if one.probabilities is not None]
+        assert label.tolist() == published.label.tolist()
+        assert np.allclose(top, published.top_probability, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", READY)
@@ -62,7 +73,9 @@ def test_an_installed_package_says_where_ready_certifiers_are(
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(FolderError, match=r"ready certifier \(fashion-mnist\).*did you mean fashion-mnist"):
+    with pytest.raises(
+        FolderError, match=r"ready certifier \(fashion-mnist, cifar-10\).*did you mean fashion-mnist"
+    ):
         rrise.load_deployed("fashion-mnst")
 
 
