@@ -178,7 +178,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
 
 def _check_query(request: Request, *known: str) -> None:
-    """Refuse unknown query parameters: a misspelt level would silently be the default."""
+    """Refuse unknown query parameters: a misspelt `failure` would silently be the default."""
     for name in request.query_params:
         if name not in known:
             hint = did_you_mean(name, known) or f"; there are {' and '.join(known)}"
