@@ -10,9 +10,9 @@ are trained as the recipe says. With `--last-layer N` they are the base classifi
 learns the published votes of the last N test inputs, which are then not judged. `--plain evidence` takes the
 published predictions of the plain one, which is then not attacked.
 
-All levels and attack radii come from one calibration each. The other test inputs are certified as they are,
+All failures and attack radii come from one calibration each. The other test inputs are certified as they are,
 and attacked. An attack is made once for each surrogate and radius. Fresh votes at the moved and at the
-natural inputs judge all levels. `benchmarks/attacked_table.py` makes the page.
+natural inputs judge all failures. `benchmarks/attacked_table.py` makes the page.
 """
 
 import argparse

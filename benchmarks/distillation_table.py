@@ -4,7 +4,7 @@
 
 A one-pass certificate is calibrated on a random half of the validation images and judged on the other half.
 The score of an image is `Phi^-1(min(q, ceiling)) - Phi^-1(max(l, 1/2))`: `q` is the surrogate's top
-probability, and `l` the bound that the votes of its class prove at level beta. The offset is the score of
+probability, and `l` the bound that the votes of its class prove at failure beta. The offset is the score of
 rank `ceil((M + 1) (1 - gamma))`, with `gamma = failure (1 - beta)`. Shares are of Monte Carlo with the same
 votes.
 """

@@ -1,4 +1,4 @@
-"""Measure how long it takes to evaluate every method, budget and level from stored votes.
+"""Measure how long it takes to evaluate every method, budget and failure from stored votes.
 
     python benchmarks/evaluation.py
 
@@ -113,7 +113,7 @@ def table(results: dict) -> str:
         "",
         f"Measured {machine['date']}, Python {machine['python']}, by `python benchmarks/evaluation.py`: "
         f"{INPUTS:,} test inputs with {VOTES:,} votes each, {CALIBRATION:,} calibration inputs, "
-        f"{len(BUDGETS)} budgets, {len(FAILURES)} levels, {len(VARIANTS)} surrogates at each budget.",
+        f"{len(BUDGETS)} budgets, {len(FAILURES)} failures, {len(VARIANTS)} surrogates at each budget.",
         "",
         "| classes | settings | seconds | goal | slowest parts |",
         "|---:|---:|---:|---:|---|",

@@ -56,7 +56,7 @@ def _of_other_seeds(own: Evidence, evidence: list[Evidence]) -> NDArray[np.int64
 
 
 def _shown(outcome: Outcome, evidence: Evidence) -> bool:
-    """Whether it is at the main level: each way to train, and the main variant of a method that votes."""
+    """Whether it is at the main failure: each way to train, and the main variant of a method that votes."""
     setting = outcome.setting
     if setting.failure != MAIN_LEVEL:
         return False

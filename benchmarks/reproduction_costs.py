@@ -109,7 +109,7 @@ def _options(evidence: Evidence, score: str) -> Iterator[Entry]:
 
 
 def equal_quality(results: Results) -> str:
-    """Tell which Monte Carlo certifies as much as each surrogate, at its level, and when they break even."""
+    """Tell which Monte Carlo certifies as much as each surrogate at its failure, and when they break even."""
     budget = results.entries(method=RRISE.name, main=True)[0]["budget"]
     rows = []
     for family, level, score in itertools.product(

@@ -1,4 +1,4 @@
-"""What a surrogate certifies at every level of calibration: tables of docs/reproduction."""
+"""What a surrogate certifies at every total failure: tables of docs/reproduction."""
 
 from published import HEAD, LEVELS, Columns, Results, column, percent, table
 from reproduction_spread import spread
@@ -6,7 +6,7 @@ from rrise.certifiers.methods import RRISE, TWO_STAGE
 
 
 def levels(results: Results) -> str:
-    """Tell what each level costs, with both scores, and what Monte Carlo certifies at the same level."""
+    """Tell what each total failure costs, with both scores, and what Monte Carlo certifies at the same."""
     own = results.entries(method=RRISE.name, main=True)[0]["budget"]
     largest = max(entry["budget"] for entry in results.entries(method=TWO_STAGE.name))
     rows = []

@@ -9,7 +9,7 @@ from rrise.evaluation.measure.known import is_surrogate
 
 
 def targets(results: Results) -> str:
-    """Tell what the head certifies at the main level, by votes per training image."""
+    """Tell what the head certifies at the main failure, by votes per training image."""
     columns: Columns = {
         "score": lambda entry: entry["score"],
         "votes per training image": lambda entry: f"{entry['budget']:,}",
@@ -21,7 +21,7 @@ def targets(results: Results) -> str:
 
 
 def strategies(results: Results) -> str:
-    """Tell what each way to train certifies at the main level: which weights, and with which objective."""
+    """Tell what each way to train certifies at the main failure: which weights, and with which objective."""
     rows = sorted(_strategies(results, failure=MAIN_LEVEL), key=lambda row: row["score"])
     columns: Columns = {
         "surrogate": entry_name,
@@ -33,7 +33,7 @@ def strategies(results: Results) -> str:
 
 
 def targets_by_level(results: Results) -> str:
-    """Tell what the head certifies at each level, with either score, by votes per training image."""
+    """Tell what the head certifies at each failure, with either score, by votes per training image."""
     columns: Columns = {
         "votes per training image": lambda row: f"{_any(row)['budget']:,}",
         "passes for targets": lambda row: column("targets", digits=0)(_any(row)),
@@ -43,7 +43,7 @@ def targets_by_level(results: Results) -> str:
 
 
 def strategies_by_level(results: Results) -> str:
-    """Tell what each way to train certifies at each level, with either score."""
+    """Tell what each way to train certifies at each failure, with either score."""
     return _at_levels({"surrogate": lambda row: entry_name(_any(row))}, _strategies(results))
 
 
@@ -68,7 +68,7 @@ def _strategies(results: Results, **wanted: object) -> list[Entry]:
 
 
 def _at_levels(columns: Columns, entries: list[Entry]) -> str:
-    """Return a table with a row per surrogate, and what it certifies at every level with either score."""
+    """Return a table with a row per surrogate, and what it certifies at every failure with either score."""
     rows: dict[str, Entry] = {}
     for entry in entries:
         if entry["score"] in ("additive", "probit"):
@@ -86,5 +86,5 @@ def _at_levels(columns: Columns, entries: list[Entry]) -> str:
 
 
 def _any(row: Entry) -> Entry:
-    """Return one of a surrogate's entries, for what does not depend on level and score."""
+    """Return one of a surrogate's entries, for what does not depend on failure and score."""
     return row[MAIN_LEVEL]["additive"]

@@ -1,4 +1,4 @@
-"""Levels that the Python interface, recipes and command line share; free of imports."""
+"""Defaults that the Python interface, recipes and command line share; free of imports."""
 
 FAILURE = 0.01
 """The default failure: the allowed probability of issuing a wrong radius."""

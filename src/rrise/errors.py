@@ -24,7 +24,7 @@ class RriseError(ValueError):
 
 
 class SettingError(RriseError):
-    """An invalid level, budget or other setting."""
+    """An invalid failure, budget or other setting."""
 
 
 class InputError(RriseError):

@@ -47,7 +47,7 @@ def test_the_promise_of_the_whole_is_the_sum(certifier: SurrogateCertifier, half
     )
     assert cascade.guarantee.kind.value == "marginal"
     words = str(cascade.guarantee)
-    assert "the level above is the sum of both" in words
+    assert "the failure above is the sum of both" in words
     assert "the best of several certificates" in words
     assert "fresh" in words
     assert "exchangeable" in words
@@ -92,5 +92,5 @@ def test_other_settings_that_cannot_work_are_refused(
         rrise.Cascade(certifier, half_space, radius=0)
     with pytest.raises(SettingError, match="method or failure, got both"):
         rrise.Cascade(certifier, half_space, radius=0.2, method=rrise.MonteCarlo(500), failure=0.1)
-    with pytest.raises(SettingError, match="keeps its level for each input"):
+    with pytest.raises(SettingError, match="keeps its promise for each input"):
         rrise.Cascade(certifier, half_space, radius=0.2, method=rrise.EarlyStopping(1_000, tolerance=0.01))

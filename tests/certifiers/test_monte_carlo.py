@@ -115,7 +115,7 @@ def test_one_stage_is_wrong_about_twice_as_often_between_two_classes(alpha: floa
     assert 1.3 * alpha < rate <= 2 * alpha + 3 * (2 * alpha / trials) ** 0.5
     guarantee = certificates.guarantee
     assert float(guarantee.failure) == 2 * alpha
-    assert f"the level {alpha}" in guarantee.words.not_promised[0]
+    assert f"the nominal failure {alpha}" in guarantee.words.not_promised[0]
     assert "not valid" in guarantee.words.not_promised[0]
     assert "about twice" in guarantee.words.not_promised[0]
 

@@ -45,7 +45,7 @@ def test_votes_and_a_wanted_radius_need_the_base(
     code, output, _ = run("certify", certifier, samples, "--radius", 0.4, "--base", base)
     assert code == 0
     assert "monte-carlo" in output
-    assert "the level above is the sum of both" in " ".join(output.split())
+    assert "the failure above is the sum of both" in " ".join(output.split())
     for arguments, sentence in (
         (("--votes", 64), "--votes has no effect without --base"),
         (("--base", base), "--base has no effect without --votes or --radius"),

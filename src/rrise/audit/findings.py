@@ -134,7 +134,7 @@ class Audit:
         return finding.wrong, finding.issued if self.kind is Kind.ISSUED else finding.inputs
 
     def exceeding(self, *, covered: bool) -> Finding | None:
-        """Return the finding that is furthest above the promised level; None if none is proved to be above.
+        """Return the finding that is furthest above the promised failure; None if none is proved to be above.
 
         All findings together have 5 % to be there by chance. A right certificate counts as wrong with
         probability `DOUBT`.

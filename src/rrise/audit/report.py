@@ -83,20 +83,20 @@ def verdict(audit: Audit) -> str:
     """Say in one sentence or two what the attacks reached."""
     if audit.promised is None:
         return "This certifier promises nothing."
-    level = f"{100 * audit.promised:g} %"
+    failure = f"{100 * audit.promised:g} %"
     if (worst := audit.exceeding(covered=True)) is not None:
-        return f"Exceeded: {_wrong(audit, worst)}; {_PROMISED[audit.kind].format(level=level)}."
+        return f"Exceeded: {_wrong(audit, worst)}; {_PROMISED[audit.kind].format(failure=failure)}."
     if (worst := audit.exceeding(covered=False)) is not None:
         words = _wrong(audit, worst)
-        return f"{words[0].upper()}{words[1:]}. The failure of {level} is promised {_limits(audit)}."
-    return f"No attack is proved to exceed the promised failure of {level}."
+        return f"{words[0].upper()}{words[1:]}. The failure of {failure} is promised {_limits(audit)}."
+    return f"No attack is proved to exceed the promised failure of {failure}."
 
 
 _PROMISED = {
-    Kind.PER_INPUT: "at most {level} is promised for each input",
-    Kind.MARGINAL: "{level} is promised on average over calibration sets, so this set may be unlucky",
-    Kind.PAC: "at most {level} is promised, for all but a few calibration sets (its confidence)",
-    Kind.ISSUED: "at most {level} of them is promised, for all but a few calibration sets (its confidence)",
+    Kind.PER_INPUT: "at most {failure} is promised for each input",
+    Kind.MARGINAL: "{failure} is promised on average over calibration sets, so this set may be unlucky",
+    Kind.PAC: "at most {failure} is promised, for all but a few calibration sets (its confidence)",
+    Kind.ISSUED: "at most {failure} of them is promised, for all but a few calibration sets (its confidence)",
 }
 
 
@@ -151,10 +151,10 @@ def audit_text(audit: Audit) -> str:
 def columns_text(votes: int) -> str:
     """Say what the columns mean, as Markdown."""
     return (
-        f"*Wrong*: even the upper bound of {votes:,} fresh votes, at level {DOUBT:g}, is below the certified "
-        f"bound. *Above*: the bound is above the share of these votes. *Wrong before*: the bound, before it "
-        f"was shortened by the attack radius, is wrong at the natural input; the promise is proved for this. "
-        f"Intervals are at 95 %."
+        f"*Wrong*: even the upper bound of {votes:,} fresh votes, at failure {DOUBT:g}, is below the "
+        f"certified bound. *Above*: the bound is above the share of these votes. *Wrong before*: the bound, "
+        f"before it was shortened by the attack radius, is wrong at the natural input; the promise is proved "
+        f"for this. Intervals are at 95 %."
     )
 
 

@@ -12,7 +12,7 @@ def advice_on(certifier: SurrogateCertifier) -> str | None:
     """Say why a certifier abstains on nearly all calibration inputs, and what to do; None if it does not.
 
     The votes tell the reasons apart: if they themselves prove few labels, the base classifier and the noise
-    do not fit; otherwise the surrogate or the level is the limit.
+    do not fit; otherwise the surrogate or the failure is the limit.
     """
     evidence, calibration = certifier.evidence, certifier.calibration
     issued = float((calibration.lower_bound(evidence.top_probability, evidence.label) > 0.5).mean())

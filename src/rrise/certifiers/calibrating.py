@@ -82,7 +82,7 @@ def calibrate(
         confidence: the confidence of `pac` and `issued` over the calibration inputs. Default: 0.95.
         per: keep the promise for each class that the surrogate answers (`class`), or for each of these
             groups of classes. Default: for all inputs together.
-        beta: the level at which votes are bounded. Default: 0.2, or 0.001 under the rule `paper`.
+        beta: the failure at which votes are bounded. Default: 0.2, or 0.001 under the rule `paper`.
         score: `tapered`, `probit`, `additive` as in the paper, or a `Score`.
         rule: `floored` charges only for issued bounds and splits the failure as `gamma / (1 - beta)`; `paper`
             charges for all bounds and splits it as `beta + gamma`.

@@ -117,7 +117,7 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
         )
     if second.kind is not Kind.PER_INPUT or second.failure is None or first.failure is None:
         raise SettingError(
-            f"a cascade needs a method that keeps its level for each input, not {second.method}"
+            f"a cascade needs a method that keeps its promise for each input, not {second.method}"
         )
     tries = 1 if facts.threat is None else facts.threat.tries
     failure = first.failure + tries * second.failure
@@ -142,5 +142,5 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
 register_words(
     CASCADE,
     why="Inputs whose first radius is smaller than the wanted one get a certificate from votes of their own. "
-    "That one holds for each input at its own level; the level above is the sum of both.",
+    "That one holds for each input at its own failure; the failure above covers both, and every try.",
 )

@@ -26,7 +26,7 @@ class Certificates:
         lower_bound: lower bound on the smoothed probability of `label`.
         issued: whether a radius is certified: the bound is above 1/2, or an exported graph rounds it down to
             1/2. Otherwise the certifier abstained.
-        guarantee: what is promised, at which level, under which assumptions.
+        guarantee: what is promised, with which failure, under which assumptions.
         passes: forward passes per input.
         probabilities: class probabilities `[inputs, K]`, if known: those of the surrogate before
             calibration, or the shares of the votes.

@@ -1,4 +1,4 @@
-"""Early stopping with a predicted gain: Baseline 3 of the paper, whose level does not hold."""
+"""Early stopping with a predicted gain: Baseline 3 of the paper, whose nominal failure does not hold."""
 
 import math
 from dataclasses import dataclass
@@ -43,15 +43,15 @@ class EarlyStopping(VoteMethod):
     below `tolerance`, when the predicted radius is 0, or after `n` votes. Its certificate is computed as if
     the number of votes had been fixed beforehand.
 
-    **The level does not hold**: the votes decide when to stop, and which class is bounded. In simulations
-    with two classes, the rate of wrong certificates was up to 1.1 times `failure` at a tolerance of 0.05,
-    and 1.4 times at 0.3. The proven bound is 20 times `failure`: twice `failure` at each of ten looks. This
-    method is here for comparison.
+    **The nominal failure does not hold**: the votes decide when to stop, and which class is bounded. In
+    simulations with two classes, the rate of wrong certificates was up to 1.1 times `failure` at a tolerance
+    of 0.05, and 1.4 times at 0.3. The proven bound is 20 times `failure`: twice `failure` at each of ten
+    looks. This method is here for comparison.
 
     Attributes:
         n: the most votes per input.
         tolerance: the relative gain of the radius below which voting stops.
-        failure: the nominal level of the bounds, which does not hold.
+        failure: the nominal failure of the bounds, which does not hold.
 
     Raises:
         SettingError: a setting is invalid, or `n` votes can never certify at this failure.
@@ -78,7 +78,7 @@ class EarlyStopping(VoteMethod):
     def name(self) -> str:
         """What it is called in tables."""
         return (
-            f"early stopping (level not valid), n={self.n}, tolerance={self.tolerance:g}, "
+            f"early stopping (not valid), n={self.n}, tolerance={self.tolerance:g}, "
             f"failure={level_text(exact_level(self.failure, 'failure'))}"
         )
 
@@ -142,15 +142,15 @@ register_words(
     "early-stopping",
     why="Bounds are computed as if the number of votes had been fixed beforehand. This is not valid under "
     "optional stopping.",
-    nominal="the level {nominal}, which is not valid under optional stopping: the votes decide when to stop, "
-    "and choose the class that they bound.",
+    nominal="the nominal failure {nominal}, which is not valid under optional stopping: the votes decide "
+    "when to stop, and choose the class that they bound.",
 )
 EARLY_STOPPING = register_method(
     Method(
         "Baseline 3",
         label="Baseline 3: early stopping, not valid",
         about="Stops when the predicted gain is small, then bounds as if the number of votes had been fixed "
-        "(after Voracek, 2024); its level does not hold.",
+        "(after Voracek, 2024); its nominal failure does not hold.",
         order=3,
         look=Look(ORANGE, (6, 1.5, 1.5, 1.5), "v", "\\\\\\"),
         in_paper=True,
@@ -163,7 +163,7 @@ EARLY_STOPPING = register_method(
         paper_break_even="tol0.05",
         abbreviation="B3",
         caution="As in the paper, a bound for a fixed number of votes is used at a stopping time that "
-        "depends on the votes: it is not valid under optional stopping; its level is not guaranteed and can "
+        "depends on the votes: it is not valid under optional stopping; its failure is not promised and can "
         "be exceeded.",
     )
 )

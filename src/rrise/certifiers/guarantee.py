@@ -110,7 +110,7 @@ class FormFacts:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised, at which level, under which assumptions; every certificate carries one.
+    """What is promised, with which failure, under which assumptions; every certificate carries one.
 
     Attributes:
         method: the method that promises, such as `sequential`.
@@ -286,14 +286,14 @@ def surrogate_guarantee(
 def per_input_guarantee(
     method: str, failure: Fraction, smoothing: Smoothing, **settings: int | float | None
 ) -> Guarantee:
-    """Return the guarantee of a method that draws fresh noise for each input, and whose level holds."""
+    """Return the guarantee of a method that draws fresh noise for each input, and whose promise holds."""
     return Guarantee(method, Kind.PER_INPUT, failure, smoothing, (Assumption.FRESH_NOISE,), settings=settings)
 
 
 def no_guarantee(
     method: str, smoothing: Smoothing, nominal: Fraction | None = None, **settings: int | float | None
 ) -> Guarantee:
-    """Return a guarantee that promises nothing; bounds are still computed at the level `nominal`."""
+    """Return a guarantee that promises nothing; bounds are still computed at the failure `nominal`."""
     return Guarantee(method, Kind.NONE, None, smoothing, nominal=nominal, settings=settings)
 
 

@@ -14,7 +14,7 @@ ABOUT_THE_TRUTH = (
 )
 CASCADE = "cascade"
 """The method whose issued share is not that of its first certifier."""
-EACH_INPUT = "the same level for each single input."
+EACH_INPUT = "the same failure for each single input."
 NOT_ISSUED = "anything about inputs for which the certifier abstains: their bounds are reported as 0."
 BEST_OF_SEVERAL = "this failure for the best of several certificates of one input."
 
@@ -42,7 +42,7 @@ class GuaranteeWords:
 
 @dataclass(frozen=True)
 class MethodWords:
-    """The words of one method: a sentence after its promise, and one about its nominal level."""
+    """The words of one method: a sentence after its promise, and one about its nominal failure."""
 
     why: str = ""
     nominal: str = ""
@@ -130,8 +130,8 @@ def _natural(failure: Fraction) -> str:
     return f" For an input that nobody moved, one try fails with probability at most {_up(failure)}."
 
 
-def _up(level: Fraction) -> str:
-    return format_up(float(level), 6).rstrip("0")
+def _up(failure: Fraction) -> str:
+    return format_up(float(failure), 6).rstrip("0")
 
 
 def _noise(guarantee: Guarantee) -> str:
@@ -273,8 +273,8 @@ def _threat_of(guarantee: Guarantee) -> Threat:
 def _among_issued(guarantee: Guarantee) -> str:
     failure, share = guarantee.failure, _calibration_of(guarantee).issued_share
     words = (
-        "the same level for each single input, or among issued certificates alone. Among these, the share of "
-        f"wrong ones may be as large as {guarantee.failure_text} / P[issued]"
+        "the same failure for each single input, or among issued certificates alone. Among these, the share "
+        f"of wrong ones may be as large as {guarantee.failure_text} / P[issued]"
     )
     threat = _calibration_of(guarantee).threat
     attacked = threat is not None and threat.radius > 0  # an attacker changes which ones are issued

@@ -197,7 +197,7 @@ INPUT_SPECIFIC = register_method(
         "Baseline 2",
         label="Baseline 2: input-specific budget",
         about="Plans the votes of each input with a pilot and certifies with fresh ones (after Seferis et "
-        "al., 2024); its level holds for each input.",
+        "al., 2024); its promise holds for each input.",
         order=2,
         look=Look(GREEN, (2, 1.5), "^", "..."),
         in_paper=True,

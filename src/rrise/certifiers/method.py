@@ -28,7 +28,7 @@ class Method:
     Attributes:
         name: its name in results and tables, such as `Baseline 2`.
         label: its name in figures and pages; `name` if empty.
-        about: a sentence for the documents: what it does, and whether its level holds.
+        about: a sentence for the documents: what it does, and whether its promise holds.
         order: its place in tables and legends.
         look: how it is drawn.
         in_paper: whether the paper has it.

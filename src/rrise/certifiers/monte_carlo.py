@@ -91,7 +91,7 @@ class MonteCarlo(VoteMethod):
         if selection is None:
             raise InputError(
                 "expected selection votes with separate noise, to choose the class; two_stage=False needs "
-                "none, but then the level does not hold"
+                "none, but then the failure may be twice as large"
             )
         guarantee = self.guarantee(check_selection(votes, selection), selection.length)
         chosen = selection.counts(0, selection.length)
@@ -155,15 +155,16 @@ def _certificates(
 register_words(
     "monte-carlo-one-stage",
     why="The same votes choose the class and bound it.",
-    nominal="the level {nominal}, at which the bounds are computed. It is not valid, because the same votes "
-    "choose the class and bound it. Near p = 1/2, with two close classes, about twice as many are wrong.",
+    nominal="the nominal failure {nominal}, at which the bounds are computed. It is not valid, because the "
+    "same votes choose the class and bound it. Near p = 1/2, with two close classes, about twice as many are "
+    "wrong.",
 )
 ONE_STAGE = register_method(
     Method(
         "Baseline 1",
         label="Baseline 1: Monte Carlo, one-stage",
         about="Chooses the class and bounds it with the same votes, as in the paper: wrong up to twice as "
-        "often as its level says.",
+        "often as its failure says.",
         order=1,
         look=Look(VERMILLION, (6, 2), "s", "///"),
         in_paper=True,
@@ -175,7 +176,7 @@ ONE_STAGE = register_method(
 TWO_STAGE = register_method(
     Method(
         "Monte Carlo, two-stage",
-        about="Chooses the class with separate selection votes (Cohen et al., 2019); its level holds for "
+        about="Chooses the class with separate selection votes (Cohen et al., 2019); its promise holds for "
         "each input.",
         order=5,
         look=Look(INK, (4, 1.5, 1, 1.5, 1, 1.5), "P"),

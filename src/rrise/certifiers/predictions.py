@@ -1,4 +1,4 @@
-"""Surrogates from their stored predictions: calibrated at any level, or taken at face value."""
+"""Surrogates from their stored predictions: calibrated at any failure, or taken at face value."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +79,7 @@ register_words(
 RRISE = register_method(
     Method(
         "RRISE",
-        about="Takes one pass of the calibrated surrogate; its level holds on average over inputs.",
+        about="Takes one pass of the calibrated surrogate; its promise holds on average over inputs.",
         order=0,
         look=Look(BLUE, (), "o"),
         in_paper=True,
@@ -90,8 +90,8 @@ JENSEN_SHANNON = register_method(
     Method(
         "Baseline 4",
         label="Baseline 4: Jensen–Shannon surrogate",
-        about="Takes one pass of the Jensen–Shannon surrogate (Bhardwaj et al., 2024): calibrated, its level "
-        "holds as RRISE's does; at face value nothing is promised.",
+        about="Takes one pass of the Jensen–Shannon surrogate (Bhardwaj et al., 2024): calibrated, its "
+        "promise holds as RRISE's does; at face value nothing is promised.",
         order=4,
         look=Look(PURPLE, (1, 1), "D", "xxx"),
         in_paper=True,

@@ -1,4 +1,4 @@
-"""Sequential certification: may stop at any time, and its level still holds."""
+"""Sequential certification: may stop at any time, and its promise still holds."""
 
 import math
 from collections.abc import Iterator
@@ -205,7 +205,7 @@ register_words("sequential", why="This holds whenever and for whatever reason th
 SEQUENTIAL = register_method(
     Method(
         "Sequential, anytime-valid",
-        about="Stops for any reason, with a bound that holds at every moment; its level holds for each "
+        about="Stops for any reason, with a bound that holds at every moment; its promise holds for each "
         "input.",
         order=6,
         look=Look(SKY, (8, 2, 2, 2), "X", "---"),

@@ -158,7 +158,7 @@ class SurrogateCertifier:
 
         Args:
             attack_radius: how far somebody may have moved an input before it is certified, in L2.
-            failure: the failure to promise under attack. Default: what follows from the present level.
+            failure: the failure to promise under attack. Default: what follows from the natural one.
             tries: how many certificates somebody may ask for on behalf of one input. Default: as now.
 
         Returns:
@@ -180,7 +180,7 @@ class SurrogateCertifier:
         )
 
     def attack_levels(self, radii: Sequence[float]) -> dict[float, float]:
-        """Return the failure that each attack radius has at the present level on natural inputs.
+        """Return the failure that each attack radius has at the present failure on natural inputs.
 
         Raises:
             SettingError: it has no query noise, or its promise does not carry over to attacked inputs.

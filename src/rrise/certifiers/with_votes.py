@@ -93,7 +93,7 @@ class SurrogateWithVotes(Extending):
     It blends the surrogate's top probability with the votes of the input for the same class, and bounds the
     result by a calibration of its own. The label stays the surrogate's.
 
-    Guarantee: that of the surrogate's calibration, at the same level, for inputs exchangeable with the
+    Guarantee: that of the surrogate's calibration, at the same failure, for inputs exchangeable with the
     calibration inputs. It is no per-input promise: only Monte Carlo makes one.
 
     Made by `SurrogateCertifier.with_votes`.

@@ -127,14 +127,14 @@ class _Evaluator:
 
     @property
     def failure(self) -> str:
-        """The certifier's level, as text."""
+        """The certifier's failure, as text."""
         return level_text(self.certifier.calibration.failure)
 
     @property
     def failures(self) -> list[float]:
-        """The levels, the certifier's own first."""
+        """The failures, the certifier's own first."""
         wanted = (self.recipe.calibration.failure, *self.recipe.evaluation.failures)
-        return list({exact_level(level, "failure"): level for level in wanted}.values())
+        return list({exact_level(failure, "failure"): failure for failure in wanted}.values())
 
     @property
     def budgets(self) -> list[int]:
@@ -250,7 +250,7 @@ class _Evaluator:
         }
 
     def _left_out(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """Return sentences on the requested budgets and levels that were not possible."""
+        """Return sentences on the requested budgets and failures that were not possible."""
         sentences = []
         if larger := [n for n in self.recipe.evaluation.budgets if n > self.votes.length]:
             sentences.append(f"budgets {', '.join(map(str, larger))}: {self.votes.length} votes are stored")

@@ -1,4 +1,4 @@
-"""A recipe: everything that determines a run, from the data to the level of the guarantee."""
+"""A recipe: everything that determines a run, from the data to the promised failure."""
 
 import copy
 import json

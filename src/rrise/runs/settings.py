@@ -91,7 +91,7 @@ class CalibrationSettings:
     ] = "floored"
     beta: Annotated[
         float | None,
-        Setting("Level at which votes are bounded.", above=0, below=1, unset="0.2; `paper`: 0.001"),
+        Setting("Failure at which votes are bounded.", above=0, below=1, unset="0.2; `paper`: 0.001"),
     ] = None
     score: Annotated[
         str, Setting("How the surrogate's error is measured: `tapered`, `probit` or `additive`.")
@@ -124,7 +124,7 @@ class EvaluationSettings:
         10_000,
     )
     failures: Annotated[
-        tuple[float, ...], Setting("Levels of the guarantee that are compared.", above=0, below=1)
+        tuple[float, ...], Setting("Failures at which methods are compared.", above=0, below=1)
     ] = (0.25, 0.1, 0.05, 0.01)
     thresholds: Annotated[
         tuple[float, ...], Setting("Radii of certified accuracy; tenths of sigma if there are none.", least=0)

@@ -75,7 +75,7 @@ def clopper_pearson_upper(k: ArrayLike, n: ArrayLike, alpha: float) -> NDArray[n
 def clopper_pearson_interval(
     k: ArrayLike, n: ArrayLike, alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two-sided confidence interval of level `1 - alpha`: the lower and upper bounds, each at `alpha / 2`.
+    """Two-sided interval with confidence `1 - alpha`: the lower and upper bounds, each at `alpha / 2`.
 
     Args:
         k: successes.
@@ -94,7 +94,7 @@ def clopper_pearson_interval(
 
 
 def check_level(value: float, name: str) -> float:
-    """Return a failure level as a float; refuse one outside the open interval (0, 1)."""
+    """Return a failure as a float; refuse one outside the open interval (0, 1)."""
     try:
         level = float(value)
     except (TypeError, ValueError):
@@ -109,7 +109,7 @@ def check_budget(n: int, alpha: float, name: str = "alpha") -> None:
 
     Args:
         n: votes per input.
-        alpha: the level of the lower bound.
+        alpha: the failure of the lower bound.
         name: what the error calls `alpha`.
 
     Raises:

@@ -42,7 +42,7 @@ class Calibration:
         ranks: how many scores of each group are at most its offset.
         sizes: the number of calibration inputs in each group.
         n: votes per calibration input.
-        beta: the failure level of the Clopper–Pearson bounds.
+        beta: the failure of the Clopper–Pearson bounds.
         gamma: the rate of inputs whose score may exceed the offset.
         rule: which bounds count, and how the failure follows from `beta` and `gamma`.
         promise: what the failure is about.
@@ -184,7 +184,7 @@ def fit_calibration(
         agreeing: how many of the `n` votes of each calibration input are for the surrogate's class.
         n: votes per calibration input.
         failure: the allowed probability of a wrong bound.
-        beta: the level at which votes are bounded. Default: that of the rule.
+        beta: the failure at which votes are bounded. Default: that of the rule.
         score: the calibration score, or its name.
         rule: the calibration rule, or its name.
         promise: `marginal`, `pac` or `issued`.
@@ -198,7 +198,7 @@ def fit_calibration(
 
     Raises:
         InputError: the arrays are not probabilities and counts of one shape.
-        SettingError: a level is invalid, or there are too few calibration inputs or votes for it.
+        SettingError: a failure is invalid, or there are too few calibration inputs or votes for it.
 
     Example:
         >>> calibration, _ = fit_calibration([0.9] * 40, [900] * 40, n=1000, failure=0.1, score="additive")
@@ -261,7 +261,7 @@ def refit_calibration(
     label: ArrayLike | None = None,
     n: int | None = None,
 ) -> tuple[Calibration, CalibrationEvidence]:
-    """Fit a calibration on the terms of a former one: level, score, rule, promise and groups.
+    """Fit a calibration on the terms of a former one: failure, score, rule, promise and groups.
 
     Args:
         former: the calibration whose settings to use.

@@ -12,7 +12,7 @@ Level = float | str | Decimal | Fraction
 
 
 def exact_level(value: Level, name: str) -> Fraction:
-    """Return a level in (0, 1) as the rational number that its shortest decimal form denotes.
+    """Return a probability in (0, 1) as the rational number that its shortest decimal form denotes.
 
     The float `0.1` means 1/10, not the nearest binary number: ranks computed from the latter can be off
     by one.
@@ -84,7 +84,7 @@ def conformal_share(failure: Level, beta: Level) -> Fraction:
 
 
 def level_text(level: Fraction) -> str:
-    """Write a level as a decimal, or as a fraction if it has none; `exact_level` reads the same number.
+    """Write a probability as a decimal, or as a fraction if it has none; `exact_level` reads it back.
 
     >>> level_text(Fraction(49, 1000)), level_text(Fraction(1, 3))
     ('0.049', '1/3')

@@ -1,4 +1,4 @@
-"""Promises: what a level is about, and which offset of a nested family keeps it.
+"""Promises: what the failure is about, and which offset of a nested family keeps it.
 
 Each function gets the calibration scores of one group of inputs and returns the offset. The score of an input
 is the smallest offset at which its bound holds. `gamma` is the allowed rate of inputs above the offset.
@@ -171,9 +171,9 @@ def issued_offset(scores: Array, limits: Array, gamma: Fraction, doubt: Fraction
 def _sequence(scores: Array, limits: Array, needed: float) -> Array:
     """Return the offsets to test, falling; they are a function of the tuning inputs alone.
 
-    The last is the median of the tuning scores, which is bolder than any level in use. The first leaves
-    enough inputs issued for a test to pass: `_ROOM` times the share that is `needed`, but not nearly all that
-    are issued at the last.
+    The last is the median of the tuning scores, which is bolder than any failure in use allows. The first
+    leaves enough inputs issued for a test to pass: `_ROOM` times the share that is `needed`, but not nearly
+    all that are issued at the last.
     """
     distinct, end = np.unique(limits), float(np.median(scores))
     most = _CAUTIOUS * float(np.mean(limits > end))

@@ -1,8 +1,8 @@
 """Calibration rules: which bounds are charged for, and how the failure is split between votes and surrogate.
 
 A rule fixes two things. Its floor says from which lower bound on a promise is made: a bound at or below the
-floor is not issued and cannot be wrong. Its split says which conformal level `gamma` is left when votes are
-bounded at level `beta`, such that the total failure is as promised.
+floor is not issued and cannot be wrong. Its split says which conformal failure `gamma` is left when votes are
+bounded at failure `beta`, such that the total failure is as promised.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ class Rule:
     Attributes:
         name: its name in settings, files and reports.
         floor: bounds up to this number are never issued, so calibration does not charge for them.
-        gamma: `gamma(failure, beta)` is the conformal level that the total failure leaves.
+        gamma: `gamma(failure, beta)` is the conformal failure that the total failure leaves.
         failure: `failure(beta, gamma)` is the total failure; the inverse of `gamma`.
-        beta: the default level of the bounds that votes prove.
+        beta: the default failure of the bounds that votes prove.
         formula: the total failure as a formula of `beta` and `gamma`.
         about: one sentence for reports.
     """
@@ -40,7 +40,7 @@ class Rule:
     about: str
 
     def share(self, failure: Level, beta: Level) -> Fraction:
-        """Return the conformal level `gamma` that a total failure leaves, exactly."""
+        """Return the conformal failure `gamma` that a total failure leaves, exactly."""
         return self.gamma(exact_level(failure, "failure"), exact_level(beta, "beta"))
 
 

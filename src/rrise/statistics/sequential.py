@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 """Share of `alpha` left unspent, far above the rounding of the sums."""
 
 _SMALLEST = 1e-200
-"""Smaller levels would be lost among the numbers that floats round to 0."""
+"""A smaller `alpha` would be lost among the numbers that floats round to 0."""
 
 Counts = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -80,7 +80,7 @@ class SequentialTest:
 
 @lru_cache(maxsize=32)
 def sequential_test(p0: float, looks: tuple[int, ...], alpha: float) -> SequentialTest:
-    """Return the sequential test of the proportions up to `p0`, exact at level `alpha`.
+    """Return the sequential test of the proportions up to `p0`, exact at `alpha`.
 
     **Accepting.** Let the true proportion be `p0`. The distribution of the successes of all undecided
     sequences is passed from look to look, by the binomial distribution of the trials between them. At a look,
@@ -95,11 +95,11 @@ def sequential_test(p0: float, looks: tuple[int, ...], alpha: float) -> Sequenti
 
     **Ending earlier**, for any reason, can only prevent an acceptance.
 
-    **Giving up.** The same construction, turned round, counts failures. It tests at level `GIVING_UP` whether
+    **Giving up.** The same construction, turned round, counts failures. It tests at `GIVING_UP` whether
     the proportion is at least `hope`: the one that a single look at all trials, with a Clopper–Pearson bound
     at `alpha`, would prove with a probability of `HOPE`. A sequence with that proportion or a larger one is
-    given up with a probability of at most `GIVING_UP`. This says how useful the test is. Its level would hold
-    with any other line too, since the distribution above leaves out what is given up.
+    given up with a probability of at most `GIVING_UP`. This says how useful the test is. Its `alpha` would
+    hold with any other line too, since the distribution above leaves out what is given up.
 
     Args:
         p0: the proportion to exceed, strictly between 0 and 1.

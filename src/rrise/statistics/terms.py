@@ -1,4 +1,4 @@
-"""The terms of a calibration: level, promise, rule and score, with the checks of what they need."""
+"""The terms of a calibration: failure, promise, rule and score, with the checks of what they need."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Terms:
 
     Attributes:
         failure: the allowed probability of a wrong bound.
-        beta: the level at which votes are bounded; None: that of the rule.
+        beta: the failure at which votes are bounded; None: that of the rule.
         score: the calibration score, or its name.
         rule: the calibration rule, or its name.
         promise: `marginal`, `pac` or `issued`.
@@ -34,7 +34,7 @@ class Terms:
             under attack.
 
     Raises:
-        SettingError: a name is unknown, or a level is invalid.
+        SettingError: a name is unknown, or a failure is invalid.
 
     Example:
         >>> Terms(failure=0.01).gamma
@@ -51,7 +51,7 @@ class Terms:
     threat: Threat | None = None
 
     def __post_init__(self) -> None:
-        self.gamma  # noqa: B018  refuses bad levels
+        self.gamma  # noqa: B018  refuses a bad failure
         self.doubt  # noqa: B018
         self.family  # noqa: B018
         if self.kept is Promise.MARGINAL and self.confidence is not None:
@@ -114,7 +114,7 @@ class Terms:
 
     @property
     def exact_beta(self) -> Fraction:
-        """The level at which votes are bounded."""
+        """The failure at which votes are bounded."""
         return exact_level(self.by.beta if self.beta is None else self.beta, "beta")
 
     @property

@@ -199,7 +199,7 @@ def base_task(
 
 
 def _gaussian(sigma: float | Noise) -> Gaussian | None:
-    """Return the noise of the training; None for level 0, which adds none."""
+    """Return the noise of the training; None for noise level 0, which adds none."""
     if not isinstance(sigma, Noise):
         if not sigma >= 0:
             raise SettingError(f"expected sigma >= 0, got sigma={sigma}")

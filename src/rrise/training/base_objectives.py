@@ -143,7 +143,7 @@ class SmoothMix:
     shares with the uniform answer (Jeong et al., NeurIPS 2021). Inputs whose copies are misclassified on
     average have no such term. Inputs take the first step of the ascent before they are learned if
     `first_step` says so. The defaults are the publication's for CIFAR-10 at noise level 0.25; its steps grow
-    with the level, to 1.0 at level 0.5.
+    with it, to 1.0 at noise level 0.5.
 
     The loss is the published one, with gradients through the input's own answer. Its authors raise the
     mixture's weight and the length of the first step over the first ten epochs. Here both are constant: an

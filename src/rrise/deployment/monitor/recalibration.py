@@ -82,7 +82,7 @@ def read_audited(database: str | Path, since: float = 0.0) -> AuditedQueries:
 def recalibrate(
     certifier: SurrogateCertifier, audited: AuditedQueries, *, unattacked: bool = False
 ) -> SurrogateCertifier:
-    """Recalibrate a certifier's surrogate on audited queries, at the same levels.
+    """Recalibrate a certifier's surrogate on audited queries, on the same terms.
 
     Guarantee: as before, but for inputs exchangeable with the audited queries. These are a random sample of
     all queries, unless the monitor dropped audits because too many waited: then busy times count for less,

@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 
 def fallback_certifier(base: nn.Module, certifier: Certifier, votes: int) -> VotingCertifier:
-    """Return the Monte Carlo certifier used after an alarm, at the certifier's own level."""
+    """Return the Monte Carlo certifier used after an alarm, at the certifier's own failure."""
     failure = certifier.guarantee.failure
     if failure is None:
         raise SettingError(
-            "this certifier promises nothing: it has no level for the fallback; choose another policy"
+            "this certifier promises nothing: it has no failure for the fallback; choose another policy"
         )
     return Sequential(votes, failure=failure).bind_like(base, certifier, batch_size=BATCH_SIZE)
 
@@ -53,7 +53,7 @@ class Verifier:
         self._stopping = False
 
     def method(self, votes: int, failure: float) -> Sequential:
-        """Return the method for a budget and a level, or refuse the request."""
+        """Return the method for a budget and a failure, or refuse the request."""
         if votes > self.max_votes:
             raise RefusedError(422, f"expected at most {self.max_votes} votes, got {votes}")
         try:

@@ -1,4 +1,4 @@
-"""Whether the bound holds: the calibration scatter, and coverage against the nominal level."""
+"""Whether the bound holds: the calibration scatter, and observed against promised coverage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def _line(score: str) -> dict[str, Any]:
 
 
 def coverage_figure(runs: Sequence[Json]) -> Drawing:
-    """Draw the observed share of bounds that hold against the nominal level, per calibration score.
+    """Draw the observed share of bounds that hold against the promised share, per calibration score.
 
     Filled: among all test inputs, which is what is promised on average. Hollow: among issued certificates.
     """
@@ -102,7 +102,7 @@ def coverage_figure(runs: Sequence[Json]) -> Drawing:
         axes = grid[0, 0]
         drawing = Drawing(
             made,
-            "Coverage against nominal level",
+            "Observed against promised coverage",
             "Observed share of bounds that hold against the promised share, for each calibration score, "
             f"among all test inputs and among issued certificates. Datasets: {', '.join(datasets_of(runs))}.",
         )
@@ -122,14 +122,14 @@ def coverage_figure(runs: Sequence[Json]) -> Drawing:
         start = max(0.0, lowest - 0.04)
         axes.plot([start, 1], [start, 1], color=INK, linewidth=1, label="as promised")
         axes.set(xlim=(start, 1.003), ylim=(start, 1.01))
-        axes.set_xlabel("nominal level, 1 − total failure")
+        axes.set_xlabel("promised coverage, 1 − total failure")
         axes.set_ylabel("observed share of bounds that hold")
         legend_below(made, axes)
     return drawing
 
 
 def _coverage(runs: Sequence[Json]) -> dict[tuple[str, str], list[tuple[float, float, float | None]]]:
-    """Return per score and set of inputs: nominal level, observed coverage and its deviation."""
+    """Return per score and set of inputs: promised coverage, observed coverage and its deviation."""
     rates: dict[tuple[str, str], dict[str, list[float | None]]] = {}
     for run in runs:
         for result in run["results"]:
@@ -152,6 +152,6 @@ _AMONG = (("all inputs", "violation_rate"), ("issued ones", "violation_rate_amon
 
 
 def _is_main(run: Json, result: Json) -> bool:
-    """Say whether a result differs from one of the main comparison in level and score alone."""
+    """Say whether a result differs from one of the main comparison in failure and score alone."""
     mains = [one for one in run["results"] if one["main"] and one["method"] == result["method"]]
     return any(one["variant"] == result["variant"] for one in mains)

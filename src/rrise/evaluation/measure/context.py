@@ -77,7 +77,7 @@ class Context:
 
     @cached_property
     def baseline(self) -> Certificates | None:
-        """Those of Baseline 1 at the same level: at the same budget if it has one, else at the main one."""
+        """Those of Baseline 1 at the same failure: at the same budget if it has one, else at the main one."""
         setting = self.outcome.setting
         found = {
             other.setting.budget: other.certificates
@@ -88,7 +88,7 @@ class Context:
 
     @cached_property
     def rival(self) -> Rival | None:
-        """The cheapest Monte Carlo that certifies as much, at the same level and on the same inputs."""
+        """The cheapest Monte Carlo that certifies as much, at the same failure and on the same inputs."""
         radius = metrics.average_certified_radius(self.certificates, self.labels)
         calibrated = self.is_surrogate and self.outcome.offset is not None
         if self.rivals is None or not calibrated or not np.isfinite(radius):

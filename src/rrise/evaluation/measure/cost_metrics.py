@@ -120,7 +120,7 @@ COST = (
         "break-even",
         "queries",
         "from so many queries on the surrogate costs no more, in all, than a method that votes; one number "
-        "for each such method at the same level",
+        "for each such method at the same failure",
     ),
     Metric(
         "seconds",
@@ -138,7 +138,7 @@ COST = (
         "cheapest equally good Monte Carlo",
         "passes per input",
         "passes per query of the cheapest two-stage Monte Carlo with at least the same certified accuracy "
-        "and average certified radius at the same level; surrogates alone",
+        "and average certified radius at the same failure; surrogates alone",
         table=InTables(EQUAL, "Equal MC"),
     ),
     Metric(

@@ -57,7 +57,7 @@ class Evidence:
     query: dict[int, tuple[Votes, Votes]] = field(default_factory=dict)
 
     def outcomes(self) -> list[Outcome]:
-        """Return what every method gave: surrogates at every level and with every score, then the others."""
+        """Return what every method gave: surrogates at every failure with every score, then the others."""
         found: list[Outcome] = []
         for surrogate in self.surrogates:
             found += surrogate_outcomes(
@@ -127,7 +127,7 @@ class Evidence:
         return replace(self, voting=tuple(one for one in self.voting if wanted(one.setting)))
 
     def for_tables(self) -> "Evidence":
-        """Return what the tables need: methods that vote at the main level, and Monte Carlo at all levels.
+        """Return what the tables need: methods that vote at the main failure, and Monte Carlo at all of them.
 
         The latter at the main budget; the sequential method at the main budget alone.
         """

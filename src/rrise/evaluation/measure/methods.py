@@ -1,4 +1,4 @@
-"""Every method, budget and level on the same test inputs, from votes and predictions that are stored."""
+"""Every method, budget and failure on the same test inputs, from votes and predictions that are stored."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ class SurrogateEvidence:
 def voting_outcomes(
     votes: VoteSequence, selection: VoteSequence | None, budgets: Sequence[int], failures: Sequence[float]
 ) -> Iterator[Outcome]:
-    """Certify by every registered method that votes, at every budget and level at which it can certify.
+    """Certify by every registered method that votes, at every budget and failure at which it can certify.
 
     Those that need `selection` votes are left out without them.
     """
@@ -74,7 +74,7 @@ def surrogate_outcomes(
     how: Json,
     scores: Sequence[str] | None = None,
 ) -> Iterator[Outcome]:
-    """Certify by a surrogate with every score, at every level for which there are enough calibration inputs.
+    """Certify by a surrogate with every score, at every failure that has enough calibration inputs.
 
     `votes` are those of the calibration inputs. `how` are settings of the calibration, such as rule and
     `beta`. `scores` are all that are registered unless some are named. A

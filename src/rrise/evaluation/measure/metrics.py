@@ -89,7 +89,7 @@ def certified_crd(certificates: Certificates, thresholds: ArrayLike) -> NDArray[
 
 
 def radius_ratio(certificates: Certificates, reference: Certificates) -> float | None:
-    """Return the mean radius divided by that of the reference (Baseline 1 at the same budget and level).
+    """Return the mean radius divided by that of the reference (Baseline 1 at the same budget and failure).
 
     Both means are over all inputs, with 0 where abstained, and whether the answer is right plays no part; the
     paper names the ratio without defining it. None where the reference certifies nothing. The radius drop is

@@ -23,7 +23,7 @@ class MethodSetting:
     budget: int
     """Votes: the largest number per test input, or those per training input of a surrogate's targets."""
     failure: str
-    """The level: total failure of a surrogate, alpha of a method that votes; as text, such as `0.25`."""
+    """Total failure of a surrogate, alpha of a method that votes; as text, such as `0.25`."""
     score: str = ""
     """Of a surrogate: `additive`, `probit`, or `none` where it is not calibrated."""
 

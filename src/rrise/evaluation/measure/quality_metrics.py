@@ -162,7 +162,7 @@ QUALITY = (
         _radius_ratio,
         "radius against Baseline 1",
         "times that of Baseline 1",
-        "mean radius, 0 where there is no certificate, divided by that of Baseline 1 at the same level and "
+        "mean radius, 0 where there is no certificate, divided by that of Baseline 1 at the same failure and "
         "budget, or at the main budget where it has none of the same",
         write=ratio_text,
         table=InTables(heading="Radius Ratio", digits=3),

@@ -10,7 +10,7 @@ RESULTS = "results.json"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The content of `results.json`: one result for each method, variant, budget and level."""
+    """The content of `results.json`: one result for each method, variant, budget and failure."""
 
     results: Json
 

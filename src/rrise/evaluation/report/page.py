@@ -238,7 +238,7 @@ def _galleries(pictures: list[Json]) -> list[list[Json]]:
 
 
 def _guarantee(name: str, guarantee: Guarantee) -> Json:
-    """Say whether the guarantee holds at the level that the method is run at."""
+    """Say whether the guarantee holds at the failure that the method is run at."""
     nominal, failure = guarantee.nominal, guarantee.failure
     if failure is None:
         kind, verdict = "wrong", "not valid"

@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def failure(self) -> str:
-        """The level of the main comparison."""
+        """The failure of the main comparison."""
         found = list(self.main.values()) or self.results
         return str(max((result["failure"] for result in found), key=Fraction))
 
@@ -66,7 +66,7 @@ class Comparison:
         None stands for all methods.
 
         `varied` is out of `variant`, `budget` and `failure`; every score is taken, but what is not calibrated
-        has no level to vary. A method that is not in the main comparison has no main variant, so it appears
+        has no failure to vary. A method that is not in the main comparison has no main variant, so it appears
         only where variants are varied.
         """
         leveled = "failure" in varied

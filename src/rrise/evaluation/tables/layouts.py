@@ -130,9 +130,10 @@ def _by_dataset() -> tuple[Layout, ...]:
         ),
         Layout(
             "calibration_ablation",
-            "Levels of calibration on {dataset}. Violations are lower bounds above the share of high-budget "
-            "votes, in percent of all test inputs (what Total Failure limits); then those with a certificate "
-            "alone, in percent of all test inputs, and of issued certificates (what it does not limit).",
+            "Calibration at several total failures on {dataset}. Violations are lower bounds above the share "
+            "of high-budget votes, in percent of all test inputs (what Total Failure limits); then those "
+            "with a certificate alone, in percent of all test inputs, and of issued certificates (what it "
+            "does not limit).",
             (_METHOD, _FAILURE),
             _of(CALIBRATION, BOUNDARY, VIOLATIONS),
             methods=tuple(method.name for method in surrogates()),
@@ -155,7 +156,7 @@ def _ablations() -> tuple[Layout, ...]:
         ),
         layout(
             "baseline2_ablation",
-            "Baseline 2 by decline level. Sample Red. is the full budget divided by Test Cost.",
+            "Baseline 2 by accepted decline of radius. Sample Red. is the full budget divided by Test Cost.",
             columns=_of(BOUNDARY, PASSES, REDUCTION),
             methods=(INPUT_SPECIFIC.name,),
         ),

@@ -17,7 +17,7 @@ from rrise.evaluation.measure.known import is_papers_score, is_surrogate
 from rrise.evaluation.tables.values import Number
 
 BUDGET, FAILURE = 10_000, "0.25"
-"""What the paper's tables mean where they do not say another budget or level."""
+"""What the paper's tables mean where they do not say another budget or failure."""
 
 SUFFIXES = {
     "FashionMNIST": "",

@@ -145,7 +145,7 @@ def _title(
 
 
 def _setting_words(shown: Sequence[Comparison], rows: Sequence[Row], varied: frozenset[str]) -> str:
-    """Say at which budget and level the rows are, as far as they do not say so themselves."""
+    """Say at which budget and failure the rows are, as far as they do not say so themselves."""
     settings = {}
     for comparison in shown:
         own = [row.setting for row in rows if row.setting["dataset"] == comparison.dataset]

@@ -4,7 +4,7 @@ import { count, element, find } from "./asking.js";
 /* What may happen to inputs before they are certified; null if nothing is promised about that. */
 const threatOf = (guarantee) => guarantee.facts.calibration?.threat ?? null;
 
-/** Return the facts that head the page: the kind of promise, its level, and the attack that it covers. */
+/** Return the facts that head the page: the kind of promise, its failure, and the attack that it covers. */
 export function promiseFacts(guarantee) {
   const { kind, calibration } = guarantee.facts, threat = threatOf(guarantee);
   const sure = calibration?.confidence ? `, with confidence ${calibration.confidence}` : "";
