@@ -142,5 +142,5 @@ def _sum(first: Guarantee, second: Guarantee, radius: float) -> Guarantee:
 register_words(
     CASCADE,
     why="Inputs whose first radius is smaller than the wanted one get a certificate from votes of their own. "
-    "That one holds for each input at its own failure; the failure above covers both, and every try.",
+    "That one holds for each input at its own failure; the failure above is the sum of both, over all tries.",
 )
