@@ -190,7 +190,7 @@ class _Answer(JSONResponse):
 
 def _query(request: Request, *known: str) -> Mapping[str, str]:
     """Return the query parameters; refuse unknown ones: a misspelt name would silently be the default."""
-    if not request.scope["query_string"]:
+    if not request.scope.get("query_string"):
         return {}
     for name in request.query_params:
         if name not in known:
