@@ -124,6 +124,10 @@ class Variant:
     """Options of the base classifier's architecture, for another network from random weights."""
     teacher: str = ""
     """The weights of a surrogate whose answers are the targets."""
+    start: str = ""
+    """The weights of a surrogate to start from."""
+    frozen: tuple[str, ...] = ()
+    """Parts of the network whose convolutions keep the base classifier's weights."""
     mixing: str = "blend"
     loss: str = "cross-entropy"
     unlabelled: tuple[str, ...] = ()
@@ -132,10 +136,11 @@ class Variant:
     @classmethod
     def of(cls, line: dict[str, Any]) -> "Variant":
         """Read a line of JSON."""
-        names = ("wide", "network", "teacher", "mixing", "loss", "unlabelled")
+        names = ("wide", "network", "teacher", "start", "frozen", "mixing", "loss", "unlabelled")
         own = {name: line[name] for name in names if name in line}
         settings = {k: v for k, v in line.items() if k not in {"name", *own}}
-        return cls(line["name"], settings, **{**own, "unlabelled": tuple(own.get("unlabelled", ()))})
+        lists = {name: tuple(own.get(name, ())) for name in ("frozen", "unlabelled")}
+        return cls(line["name"], settings, **{**own, **lists})
 
 
 def saved_base(run: Path, recipe: Recipe) -> tuple[Network, nn.Module]:
@@ -179,13 +184,16 @@ class Search:
         student = starting_network(
             self.base, self._other(options) if options else None, "distill", settings.seed
         )
+        if variant.start:
+            student = self._surrogate(variant.start)
+        freeze(student, self.base, variant.frozen)
         library.cross_entropy = (
             dirichlet(settings.fresh_votes) if variant.loss == "dirichlet" else _CROSS_ENTROPY
         )
         pool = self._pool(variant.unlabelled)
         views = MIXING[variant.mixing](settings, pool.shape, (0.0, 1.0))
         how: dict[str, Any] = {"views": views, "settings": settings, "team": Team()}
-        how["teacher"] = self._teacher(variant.teacher) if variant.teacher else None
+        how["teacher"] = self._surrogate(variant.teacher) if variant.teacher else None
         lesson = library.distillation(self.base, student, pool, self.smoothing, **how)
         last: dict[str, torch.Tensor] = {}
 
@@ -254,10 +262,10 @@ class Search:
         seed = derive_seed(self.recipe.surrogate.seed, "surrogate")
         return other.build(seed, self.data, self.device, "surrogate")
 
-    def _teacher(self, weights: str) -> nn.Module:
-        teacher = copy.deepcopy(self.base).float()
-        load_weights(teacher, load_tensors(Path(weights)), weights)
-        return teacher.eval().requires_grad_(False)
+    def _surrogate(self, weights: str) -> nn.Module:
+        surrogate = copy.deepcopy(self.base).float()
+        load_weights(surrogate, load_tensors(Path(weights)), weights)
+        return surrogate.eval().requires_grad_(False)
 
     def _predicted(self, network: nn.Module, which: str, level: float) -> dict[str, np.ndarray]:
         """Return class probabilities for every split, of images with query noise of this level."""
@@ -273,6 +281,16 @@ class Search:
                 found[f"{which}.{split}.image"] = torch.cat(parts).numpy()
                 found[f"labels.{split}"] = self.data.labels(split).numpy()
         return found
+
+
+def freeze(student: nn.Module, base: nn.Module, parts: tuple[str, ...]) -> None:
+    """Give convolutions in these parts the base classifier's weights, as buffers: nothing trains them."""
+    named = dict(base.named_modules())
+    for name, layer in student.named_modules():
+        kept = any(part in name.split(".") for part in parts) and "downsample" not in name
+        if kept and isinstance(layer, nn.Conv2d):
+            del layer._parameters["weight"]
+            layer.register_buffer("weight", named[name].weight.detach().to(torch.float32, copy=True))
 
 
 _CROSS_ENTROPY = library.cross_entropy

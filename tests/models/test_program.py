@@ -169,6 +169,15 @@ def test_narrow_weights_are_computed_with_in_float32() -> None:
     assert torch.equal(program.module()(inputs), module(inputs))
 
 
+def test_whole_numbers_stay_as_they_are_beside_narrow_weights() -> None:
+    module, inputs = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), torch.rand(5, 4)
+    module(inputs)
+    module = module.bfloat16().float().eval()
+    program = write_program(module, inputs).stored_as(torch.bfloat16)
+    assert {weight.dtype for weight in program.weights.values()} == {torch.bfloat16, torch.int64}
+    assert torch.equal(program.module()(inputs), module(inputs))
+
+
 def test_weights_that_a_narrower_type_rounds_are_refused() -> None:
     program = write_program(nn.Linear(4, 3), torch.rand(5, 4))
     with pytest.raises(MismatchError, match=r"float32 weights that torch.bfloat16 holds exactly"):

@@ -43,9 +43,13 @@ class Program:
     weights: dict[str, torch.Tensor]
 
     def stored_as(self, dtype: torch.dtype) -> "Program":
-        """Return this float32 program with narrower weights; refuse a type in which one would change."""
-        weights = {name: weight.to(dtype) for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
+        """Return this float32 program with narrower weights; refuse a type in which one would change.
+
+        Whole numbers, such as the steps that batch normalisation has counted, stay as they are.
+        """
+        narrow = {name: weight for name, weight in self.weights.items() if weight.is_floating_point()}
+        weights = {**self.weights, **{name: weight.to(dtype) for name, weight in narrow.items()}}
+        for name, weight in narrow.items():
             if weight.dtype != torch.float32 or not torch.equal(weights[name].float(), weight):
                 raise MismatchError(
                     f"expected float32 weights that {dtype} holds exactly, got others in {name}"
@@ -124,9 +128,9 @@ class _Interpreter(nn.Module):
             raise ValueError(f"unknown precision {precision!r}")
         for index, (name, weight) in enumerate(graph["weights"].items()):
             self._weights[name] = f"weight_{index}"
-            self.register_buffer(
-                f"weight_{index}", weights[weight] if precision is None else weights[weight].float()
-            )
+            found = weights[weight]
+            widened = precision is not None and found.is_floating_point()
+            self.register_buffer(f"weight_{index}", found.float() if widened else found)
         self._calls = _read_calls(graph["calls"], {self._input, *self._weights}, self._output)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
