@@ -26,7 +26,7 @@ import torch
 
 from rrise.certifiers.calibrating import calibrate
 from rrise.certifiers.certificates import Certificates
-from rrise.certifiers.folder import load_certifier
+from rrise.certifiers.folder import MANIFEST, load_certifier
 from rrise.certifiers.surrogate import SurrogateCertifier
 from rrise.certifiers.with_votes import QueryEvidence
 from rrise.data.inputs import as_inputs
@@ -34,7 +34,14 @@ from rrise.errors import MismatchError
 from rrise.evaluation.measure.evidence import Evidence
 from rrise.evaluation.measure.evidence_files import read_evidence
 from rrise.evaluation.report.images import png_bytes
-from rrise.files import file_name, new_folder, write_bytes
+from rrise.files import (
+    file_name,
+    new_folder,
+    read_signed_json,
+    sha256_of_file,
+    write_bytes,
+    write_signed_json,
+)
 from rrise.models.folder import WEIGHTS, load_model, save_model
 from rrise.models.inference import top_prediction
 from rrise.models.weights import load_tensors, load_weights, save_tensors
@@ -195,6 +202,13 @@ def link(file: Path, weights: Path) -> None:
     file.symlink_to(os.path.relpath(weights, file.parent))
 
 
+def sign(folder: Path) -> None:
+    """Write the checksums of the files that are links now: a file may share weights with another one."""
+    manifest = read_signed_json(folder / MANIFEST)
+    files = {name: sha256_of_file(folder / name) for name in manifest["files"]}
+    write_signed_json(folder / MANIFEST, {**manifest, "files": files})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -214,6 +228,7 @@ def main() -> None:
     certifier = made(source, recipe, evidence, data)
     certifier.save(folder / "certifier", inputs=False)
     link(folder / "certifier" / "surrogate.safetensors", source.weights)
+    sign(folder / "certifier")
     network, base = given_base(recipe.base)
     (folder / "base").mkdir()
     save_model(folder / "base", network.architecture, base, **network.options)

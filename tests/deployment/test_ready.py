@@ -51,7 +51,7 @@ def test_its_samples_did_not_calibrate_it_and_get_answers_that_published_votes_c
     bound, votes = np.concatenate([one.lower_bound for one in found]), np.asarray(evidence.reference)[places]
     assert set(issued.tolist()) == {True, False}
     assert (bound <= votes[np.arange(len(label)), label] / votes.sum(axis=1))[issued].all()
-    assert (label == evidence.labels[places])[issued].mean() > 0.8
+    assert (label == evidence.labels[places])[issued].mean() > 0.5
     if name in OWN:
         published = evidence.surrogates[0].test[np.array(places)]
         top = [float(one.probabilities.max()) for one in found if one.probabilities is not None]
