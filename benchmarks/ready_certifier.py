@@ -4,12 +4,12 @@
     python benchmarks/ready_certifier.py cifar-10 --trained OUT/frozen    # publishes its weights first
 
 It writes `results/ready/NAME`: `certifier/`, `base/` and `samples/`. Weights are links to `results/weights`.
-OUT/frozen is a surrogate that `benchmarks/distillation.py` trained; what it shares with the base classifier
-is not stored again. The surrogate is calibrated in the form that is shipped: its program, in float32 on a
-CPU. The votes of the calibration images are those of the evidence. Its predictions are computed here, so that
-this needs the dataset; using the certifier does not. Samples are images that the evidence reports on: the
-first of each class, and the first two for which the certifier abstains. What it certifies of all these images
-is added to `benchmarks/results/ready-certifiers.md`.
+OUT/frozen is a surrogate that `benchmarks/distillation.py` trained (`ready_cifar_10.jsonl`); what it shares
+with the base classifier is not stored again. The surrogate is calibrated in the form that is shipped: its
+program, in float32 on a CPU. The votes of the calibration images are those of the evidence. Its predictions
+are computed here, so that this needs the dataset; using the certifier does not. Samples are images that the
+evidence reports on: the first of each class, and the first two for which the certifier abstains. What it
+certifies of all these images is added to `benchmarks/results/ready-certifiers.md`.
 """
 
 import argparse
