@@ -102,8 +102,7 @@ def _switches(wanted: str) -> list[tuple[Any, str, Any]]:
     backends: Any = torch.backends
     if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
         return [(place, "allow_tf32", wanted == "tf32") for place in (backends.cuda.matmul, backends.cudnn)]
-    on_gpu = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
-    places = on_gpu if backends.cuda.is_built() else []
+    places = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
     if wanted == "ieee":
         places += [backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn]
     return [(place, "fp32_precision", wanted) for place in places]
