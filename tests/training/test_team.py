@@ -51,6 +51,7 @@ def together(folder: Path) -> None:
 
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """Without noise, the gradient of a batch is the average of those of its parts."""
+    pytest.importorskip("accelerate")
     together(tmp_path)
     inputs, labels = data()
     alone = seeded(TwoLayers)
