@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rrise.votes.philox_cpu import words_of
+from rrise.votes.philox_cpu import KEY_STEPS, MULTIPLIERS, ROUNDS, WORD, words_of
 
-_WORD = 0xFFFFFFFF
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = 10
 _UNIT = 2.0**-32
 
 _CHUNK = 65_536
@@ -38,14 +34,14 @@ def philox(counter: Words, key: torch.Tensor) -> Words:
     first, second, third, fourth = counter
     low: Any = key[0]
     high: Any = key[1]
-    for _ in range(_ROUNDS):
-        left_high, left_low = _product(first, _MULTIPLIERS[0])
-        right_high, right_low = _product(third, _MULTIPLIERS[1])
-        first = (right_high ^ second).bitwise_xor_(low).bitwise_and_(_WORD)
-        third = (left_high ^ fourth).bitwise_xor_(high).bitwise_and_(_WORD)
+    for _ in range(ROUNDS):
+        left_high, left_low = _product(first, MULTIPLIERS[0])
+        right_high, right_low = _product(third, MULTIPLIERS[1])
+        first = (right_high ^ second).bitwise_xor_(low).bitwise_and_(WORD)
+        third = (left_high ^ fourth).bitwise_xor_(high).bitwise_and_(WORD)
         second, fourth = right_low, left_low
-        low, high = (low + _KEY_STEPS[0]) & _WORD, (high + _KEY_STEPS[1]) & _WORD
-    return first, second & _WORD, third, fourth & _WORD
+        low, high = (low + KEY_STEPS[0]) & WORD, (high + KEY_STEPS[1]) & WORD
+    return first, second & WORD, third, fourth & WORD
 
 
 def _product(word: torch.Tensor, multiplier: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -121,7 +117,7 @@ def _number_by_number(key: torch.Tensor, draw: torch.Tensor, owner: torch.Tensor
 
 def key_of(seed: int, device: torch.device) -> torch.Tensor:
     """Return a seed of up to 64 bits as the key's two words, without waiting for a GPU."""
-    words = (seed & _WORD, (seed >> 32) & _WORD)
+    words = (seed & WORD, (seed >> 32) & WORD)
     return torch.stack([torch.full((), word, dtype=torch.int64, device=device) for word in words])
 
 

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 """Words of 32 bits, each in 64 bits."""
 
-_ROUNDS = 10
-_HALF, _WORD = np.uint64(32), np.uint64(0xFFFFFFFF)
-_MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
-_KEY_STEPS = np.array([0x9E3779B9, 0xBB67AE85], np.uint64)
+WORD = 0xFFFFFFFF
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = 10
+
+_HALF, _WORD = np.uint64(32), np.uint64(WORD)
+_MULTIPLIERS, _KEY_STEPS = np.array(MULTIPLIERS, np.uint64), np.array(KEY_STEPS, np.uint64)
 
 
 def words_of(draw: Words, owner: Words, quads: int, key: Words) -> tuple[Words, Words]:
@@ -22,7 +25,7 @@ def words_of(draw: Words, owner: Words, quads: int, key: Words) -> tuple[Words, 
     The first array holds the first and the third word, the second array the second and the fourth. Until the
     third round some words depend on the sample alone, and are computed once for all its quads.
     """
-    keys = (key + np.arange(_ROUNDS, dtype=np.uint64)[:, None] * _KEY_STEPS) & _WORD
+    keys = (key + np.arange(ROUNDS, dtype=np.uint64)[:, None] * _KEY_STEPS) & _WORD
     words, others, products, uppers = (np.empty((2, len(draw), quads), np.uint64) for _ in range(4))
     left, right = draw[:, None] * _MULTIPLIERS[0], owner[:, None] * _MULTIPLIERS[1]
     np.bitwise_xor((right >> _HALF) ^ keys[0, 0], np.arange(quads, dtype=np.uint64), out=words[0])

@@ -107,7 +107,7 @@ class _Clock:
         self._rates: dict[int, float] = {}
 
     def glance(self, size: int) -> float:
-        """Return the seconds per pass of a single batch, of all threads; infinite if it does not fit."""
+        """Return the seconds per pass of a single task, of all threads; infinite if it does not fit."""
         engine = self._engine.with_batch_size(size)
         try:
             return self._seconds(engine.try_task) / (engine.task_size * engine.threads)
