@@ -31,6 +31,8 @@ SCHEMA = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
+_REPEATED = ["file", "class_name", "method", "error"]
+"""The columns of texts that repeat; a dictionary of the others would be as long as they are."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,11 @@ def write_part(place: PartPlace, table: pa.Table) -> bytes:
     metadata = {"run": place.run, "part": str(place.index), "sha256": _checksum(table)}
     file = io.BytesIO()
     pq.write_table(
-        table.replace_schema_metadata(metadata), file, compression="zstd", write_page_checksum=True
+        table.replace_schema_metadata(metadata),
+        file,
+        compression="zstd",
+        use_dictionary=_REPEATED,
+        write_page_checksum=True,
     )
     return file.getvalue()
 
@@ -155,8 +161,18 @@ def _checksum(table: pa.Table) -> str:
         missing = np.asarray(array.is_null())
         found.update(f"{field.name} {len(array)} ".encode() + missing.tobytes())
         if field.type in (pa.string(), _TEXTS):
-            texts = array.fill_null("").to_pylist()
-            found.update(np.array([len(text) for text in texts]).tobytes() + "".join(texts).encode())
+            texts = array.fill_null("")
+            found.update(np.asarray(pc.utf8_length(texts), dtype=np.int64).tobytes())
+            found.update(_joined(texts))
         else:
             found.update(np.asarray(array.fill_null(0) if missing.any() else array).tobytes())
     return found.hexdigest()
+
+
+def _joined(texts: pa.StringArray) -> bytes:
+    """Return texts without a null as one, in UTF-8: as they stand in memory, without a string for each."""
+    _, offsets, content = texts.buffers()
+    if not len(texts) or content is None:
+        return b""
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return memoryview(content)[ends[0] : ends[-1]].tobytes()
