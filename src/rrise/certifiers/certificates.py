@@ -62,7 +62,7 @@ class Certificates:
     ) -> "Certificates":
         """Certify the radius that each lower bound proves; `passes` is one number, or one per input."""
         radius = guarantee.smoothing.noise.radius(lower_bound)
-        spent = np.broadcast_to(np.asarray(passes, dtype=np.int64), label.shape)
+        spent = np.full(label.shape, passes, dtype=np.int64)
         return cls(label, radius, lower_bound, lower_bound > 0.5, guarantee, spent, probabilities)
 
     @classmethod

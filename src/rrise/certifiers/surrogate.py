@@ -106,11 +106,12 @@ class SurrogateCertifier:
             probabilities = np.zeros((0, len(self.class_names)))
         else:
             probabilities = class_probabilities(self.network, batch, batch_size)
-        known = np.asarray(~np.isnan(probabilities).any(axis=1))
-        top, label = top_of(np.where(known[:, None], probabilities, 0.0)), probabilities.argmax(axis=1)
+        top, label = top_of(probabilities), probabilities.argmax(axis=1)
+        known = ~np.isnan(top)  # the largest of some numbers is NaN if one of them is
+        bound = self.calibration.lower_bound(np.where(known, top, 0.0), label)
         return Certificates.from_bound(
             label,
-            np.where(known, self.calibration.lower_bound(top, label), 0.0),
+            np.where(known, bound, 0.0),
             guarantee=self.guarantee,
             passes=1,
             probabilities=probabilities.astype(np.float32),

@@ -23,11 +23,8 @@ def class_probabilities(
     Float32 has full precision regardless of torch's switches: calibration and certificates round alike.
     """
     with evaluating(network), matrix_products("float32"):
-        parts = [
-            F.softmax(logits_of(network, batch, "surrogate").double(), dim=1).cpu()
-            for batch in inputs.split(batch_size)
-        ]
-    return np.asarray(torch.cat(parts).numpy())
+        logits = [logits_of(network, batch, "surrogate") for batch in inputs.split(batch_size)]
+        return np.asarray(F.softmax(torch.cat(logits).double(), dim=1).cpu().numpy())
 
 
 def top_prediction(

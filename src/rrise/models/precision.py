@@ -4,6 +4,7 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -97,6 +98,7 @@ def matrix_products(precision: str) -> AbstractContextManager[None]:
     return _SWITCHES.held("tf32" if precision == "tf32" else "ieee")
 
 
+@cache
 def _switches(wanted: str) -> list[tuple[Any, str, Any]]:
     """Return the objects that torch reads, the names of their attributes and the values to set."""
     backends: Any = torch.backends

@@ -20,13 +20,13 @@ _ROUNDING = 1e-9
 def check_probabilities(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Return the values as float64; refuse NaN and anything outside [0, 1]."""
     array = np.asarray(values, dtype=np.float64)
-    if np.any(np.isnan(array)):
-        raise InputError(f"expected {name} in [0, 1], got NaN at position {int(np.argmax(np.isnan(array)))}")
-    if np.any((array < 0) | (array > 1)):
-        raise InputError(
-            f"expected {name} in [0, 1], got values from {exactly(array.min())} to {exactly(array.max())}"
-        )
-    return array
+    if ((array >= 0) & (array <= 1)).all():
+        return array
+    if (unknown := np.isnan(array)).any():
+        raise InputError(f"expected {name} in [0, 1], got NaN at position {int(unknown.argmax())}")
+    raise InputError(
+        f"expected {name} in [0, 1], got values from {exactly(array.min())} to {exactly(array.max())}"
+    )
 
 
 def groups_of(groups: Sequence[int] | None, label: ArrayLike | None, inputs: int) -> NDArray[np.int64]:

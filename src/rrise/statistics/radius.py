@@ -20,9 +20,9 @@ def certified_radius(p: ArrayLike, sigma: float) -> NDArray[np.float64]:
     """
     sigma = check_sigma(sigma)
     bound = np.asarray(p, dtype=np.float64)
-    if np.any(np.isnan(bound)):
-        raise SettingError("expected probabilities to certify, got NaN")
-    if np.any((bound < 0) | (bound > 1)):
+    if not ((bound >= 0) & (bound <= 1)).all():
+        if np.isnan(bound).any():
+            raise SettingError("expected probabilities to certify, got NaN")
         raise SettingError(
             f"expected probabilities in [0, 1], got values from {exactly(bound.min())} to "
             f"{exactly(bound.max())}"

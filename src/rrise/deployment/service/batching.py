@@ -36,6 +36,11 @@ class _Waiting:
     observed: bool
 
 
+def _give_up(answered: "asyncio.Future[Certificates]") -> None:
+    if not answered.done():
+        answered.set_exception(TimeoutError())
+
+
 class Batcher:
     """Collects inputs of many requests; one thread answers them batch by batch.
 
@@ -81,14 +86,19 @@ class Batcher:
             raise ClosedError
         if self.waiting + len(inputs) > self._queue:
             raise QueueFullError
-        item = _Waiting(inputs, asyncio.get_running_loop().create_future(), observed)
+        loop = asyncio.get_running_loop()
+        item = _Waiting(inputs, loop.create_future(), observed)
         self._pending.append(item)
         self.waiting += len(inputs)
         self._changed.set()
         if self.waiting >= self._max_batch:
             self._stop_waiting()
-        async with asyncio.timeout(timeout):
+        timer = None if timeout is None else loop.call_later(timeout, _give_up, item.answered)
+        try:
             return await item.answered
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def close(self) -> None:
         """Accept no more requests, answer those accepted, then stop."""
@@ -160,7 +170,7 @@ class Batcher:
         for item in items:
             end = first + len(item.inputs)
             if not item.answered.done():
-                item.answered.set_result(certificates[first:end])
+                item.answered.set_result(certificates if len(items) == 1 else certificates[first:end])
             first = end
         if self._observe is not None and any(item.observed for item in items):
             seen = np.repeat([item.observed for item in items], [len(item.inputs) for item in items])
