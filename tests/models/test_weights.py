@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rrise.errors import FolderError
-from rrise.models.weights import load_tensors, save_tensors
+from rrise.models.weights import load_tensors, save_tensors, shared_file
 
 BASE = {"a": torch.rand(200, 300), "b": torch.rand(5), "steps": torch.tensor(7)}
 OWN = {"a": BASE["a"], "b": torch.rand(5), "steps": torch.tensor(9), "c": torch.rand(2)}
@@ -27,6 +27,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_shared_weights_are_stored_once_and_read_as_one(folder: Path) -> None:
     assert same(load_tensors(folder / "own"), OWN)
     assert (folder / "own").stat().st_size < 2_000 < (folder / "base").stat().st_size
+
+
+def test_the_shared_file_is_found_beside_the_weights_even_through_a_link(folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "link").symlink_to(folder / "own")
+    assert shared_file(folder / "own") == shared_file(folder / "elsewhere" / "link") == folder / "base"
+    assert shared_file(folder / "base") is None
 
 
 def test_a_tensor_of_another_type_is_not_shared(tmp_path: Path) -> None:

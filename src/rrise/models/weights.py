@@ -52,19 +52,34 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise FolderError(f"{path} is not a readable safetensors file ({error}): it is damaged") from None
 
 
-def _shared(path: Path, content: bytes) -> dict[str, torch.Tensor]:
-    """Return the tensors that a file shares with another one in its folder."""
+def shared_file(path: Path) -> Path | None:
+    """Return the file that a file of weights shares tensors with; None if it holds all of its own."""
+    wanted = _named_in(path, path.read_bytes())
+    return None if wanted is None else _beside(path, wanted[0])
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path.resolve().parent / Path(name).name
+
+
+def _named_in(path: Path, content: bytes) -> tuple[str, str, list[str]] | None:
+    """Return the name of the other file, its SHA-256, and the names of the tensors to take from it."""
     length = int.from_bytes(content[:8], "little")
     try:
         text = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(SHARED)
         named = None if text is None else json.loads(text)
-        wanted = None if named is None else (str(named["file"]), str(named["sha256"]), list(named["names"]))
+        return None if named is None else (str(named["file"]), str(named["sha256"]), list(named["names"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise FolderError(f"{path} is not a readable safetensors file: it is damaged") from None
+
+
+def _shared(path: Path, content: bytes) -> dict[str, torch.Tensor]:
+    """Return the tensors that a file shares with another one in its folder."""
+    wanted = _named_in(path, content)
     if wanted is None:
         return {}
     name, digest, names = wanted
-    other = path.resolve().parent / Path(name).name
+    other = _beside(path, name)
     if not other.is_file():
         raise FolderError(f"{path} shares weights with {name}, which is not beside it: copy both files")
     found = other.read_bytes()

@@ -62,7 +62,21 @@ def _connect(ray: Any, address: str | None) -> None:
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **quiet)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        if _wants_token(error):
+            raise SettingError(
+                f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token, and copy "
+                f"~/.ray/auth_token from the machine where the cluster was started"
+            ) from error
         raise SettingError(f"no Ray cluster answers at {address}: {error}") from error
+
+
+def _wants_token(error: BaseException | None) -> bool:
+    """Tell whether an error comes from a missing or wrong token: Ray quotes its own error in others."""
+    while error is not None:
+        if "AuthenticationError" in f"{type(error).__name__}: {error}":
+            return True
+        error = error.__cause__
+    return False
 
 
 def _ray() -> Any:

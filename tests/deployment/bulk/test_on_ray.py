@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rrise
+from rrise.deployment import loading
 from rrise.votes.cluster import Cluster
 from tests.deployment.service.serving import some_images
 
@@ -66,3 +67,15 @@ def test_a_bad_input_and_missing_gpus_are_sentences(folder: Path) -> None:
     assert done.errors == 1
     with pytest.raises(rrise.RriseError, match="no worker fits into this cluster"):
         rrise.certify_dataset(*call, folder / "gpu", cluster=Cluster(gpus_per_worker=1))
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_ready_certifier_is_found_by_its_name_and_travels_with_the_weights_it_shares(
+    tmp_path: Path,
+) -> None:
+    samples = loading.find_samples("cifar-10")
+    assert samples is not None
+    rrise.certify_dataset("cifar-10", samples, tmp_path / "here")
+    rrise.certify_dataset("cifar-10", samples, tmp_path / "there", cluster=Cluster(workers=1))
+    parts = [(tmp_path / out / "part-00000.parquet").read_bytes() for out in ("here", "there")]
+    assert parts[0] == parts[1]

@@ -23,6 +23,7 @@ from rrise.deployment.bulk.kinds import Wanted
 from rrise.deployment.bulk.parts import Counts, PartPlace
 from rrise.deployment.loading import load_deployed
 from rrise.errors import RriseError, WorkerError
+from rrise.models.weights import shared_file
 from rrise.progress import OnProgress
 from rrise.votes.cluster import Cluster, connected, workers_in
 
@@ -31,10 +32,15 @@ class RayShards:
     """Workers that certify shards; a context that connects to the cluster."""
 
     def __init__(self, certifier: Path, reader: Reader, batch_size: int, cluster: Cluster) -> None:
-        files = {path.name: path.read_bytes() for path in certifier.iterdir() if path.is_file()}
         reading = (reader.listing, reader.wanted, reader.skip_bad)
         self._cluster = cluster
-        self._setting = (files, reading, batch_size, cluster.device, max(1, int(cluster.cpus_per_worker)))
+        self._setting = (
+            _files_of(certifier),
+            reading,
+            batch_size,
+            cluster.device,
+            max(1, int(cluster.cpus_per_worker)),
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> "RayShards":
@@ -85,6 +91,13 @@ class RayShards:
                 yield from table.to_pylist()
         finally:
             tables.close()  # its workers would stay, and others would wait for their cores
+
+
+def _files_of(certifier: Path) -> dict[str, bytes]:
+    """Return the files of a certifier by name, with those that its weights are shared with."""
+    files = [path for path in certifier.iterdir() if path.is_file()]
+    others = [shared_file(path) for path in files if path.suffix == ".safetensors"]
+    return {path.name: path.read_bytes() for path in (*files, *others) if path is not None}
 
 
 _ANSWER = pa.schema(

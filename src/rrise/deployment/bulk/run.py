@@ -13,7 +13,7 @@ from rrise.deployment.bulk.inputs import Reader, list_inputs
 from rrise.deployment.bulk.kinds import Wanted
 from rrise.deployment.bulk.manifest import SHARD, BulkManifest, read_manifest, write_manifest
 from rrise.deployment.bulk.output import OutputFolder
-from rrise.deployment.loading import load_deployed
+from rrise.deployment.loading import find_certifier, load_deployed
 from rrise.errors import SettingError
 from rrise.models.inference import BATCH_SIZE
 from rrise.progress import OnProgress
@@ -153,7 +153,7 @@ def _fill_by_workers(
 
     if not isinstance(certifier, str | Path):
         raise SettingError("the workers of a cluster load the certifier: pass its folder")
-    with RayShards(Path(certifier), reader, batch_size, cluster) as workers:
+    with RayShards(find_certifier(certifier), reader, batch_size, cluster) as workers:
         folder.fill_alone(workers)
 
 

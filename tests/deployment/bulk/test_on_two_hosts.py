@@ -1,0 +1,48 @@
+"""A cluster of two hosts, each with an address of its own: both certify, and one may be lost."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rrise
+from tests.deployment.service.serving import some_images
+
+from .two_hosts import environment, start_ray, two_hosts
+
+pytestmark = pytest.mark.slow
+
+
+def test_both_hosts_certify_and_the_loss_of_one_changes_nothing(
+    images_certifier: rrise.SurrogateCertifier, tmp_path: Path
+) -> None:
+    pytest.importorskip("ray.data", reason="Ray is an extra")
+    certifier, inputs, there = tmp_path / "certifier", tmp_path / "inputs.npy", tmp_path / "there"
+    images_certifier.save(certifier)
+    np.save(inputs, some_images(6_000, seed=8))
+    here = rrise.certify_dataset(certifier, inputs, tmp_path / "here", shard=10)
+    with two_hosts(tmp_path) as (head, other):
+        address = start_ray(head, other)
+        asked = [sys.executable, "-m", "rrise", "certify", certifier, inputs, "--out", tmp_path / "no"]
+        asked += ["--backend", "ray", "--address", address]
+        without = {**environment(), "RAY_AUTH_MODE": "disabled"}
+        refused = subprocess.run(head.command(*map(str, asked)), capture_output=True, text=True, env=without)
+        assert "wants its token: set RAY_AUTH_MODE=token" in " ".join(refused.stderr.split())
+        words = ["certify", certifier, inputs, "--out", there, "--shard", "10", "--backend", "ray"]
+        command = [sys.executable, "-m", "rrise", *map(str, words), "--address", address]
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "env": environment()}
+        running = subprocess.Popen(head.command(*command), **how)
+        while running.poll() is None and len(list(there.glob("part-*"))) < 20:
+            time.sleep(0.02)
+        workers = [host.names().count("_Worker") for host in (head, other)]
+        other.kill()
+        left = here.parts - len(list(there.glob("part-*")))
+        said = running.communicate(timeout=300)[0].decode()
+        assert running.returncode == 0, said[-2000:]
+    assert min(workers) == 1, workers
+    assert left > here.parts // 2
+    parts = {path.name: path.read_bytes() for path in (tmp_path / "here").glob("part-*")}
+    assert {path.name: path.read_bytes() for path in there.glob("part-*")} == parts
