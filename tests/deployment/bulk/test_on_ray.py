@@ -70,7 +70,7 @@ def test_a_bad_input_and_missing_gpus_are_sentences(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("ray")
-def test_a_ready_certifier_is_found_by_its_name_and_travels_with_the_weights_it_shares(
+def test_a_ready_certifier_is_found_by_name_and_travels_with_the_weights_it_shares(
     tmp_path: Path,
 ) -> None:
     samples = loading.find_samples("cifar-10")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,21 +27,19 @@ def test_both_hosts_certify_and_the_loss_of_one_changes_nothing(
     here = rrise.certify_dataset(certifier, inputs, tmp_path / "here", shard=10)
     with two_hosts(tmp_path) as (head, other):
         address = start_ray(head, other)
-        asked = [sys.executable, "-m", "rrise", "certify", certifier, inputs, "--out", tmp_path / "no"]
-        asked += ["--backend", "ray", "--address", address]
+        words = ["certify", certifier, inputs, "--shard", 10, "--backend", "ray", "--address", address]
+        command = head.command(sys.executable, "-m", "rrise", *map(str, words), "--out")
+        how: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         without = {**environment(), "RAY_AUTH_MODE": "disabled"}
-        refused = subprocess.run(head.command(*map(str, asked)), capture_output=True, text=True, env=without)
-        assert "wants its token: set RAY_AUTH_MODE=token" in " ".join(refused.stderr.split())
-        words = ["certify", certifier, inputs, "--out", there, "--shard", "10", "--backend", "ray"]
-        command = [sys.executable, "-m", "rrise", *map(str, words), "--address", address]
-        how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "env": environment()}
-        running = subprocess.Popen(head.command(*command), **how)
+        refused = subprocess.run([*command, tmp_path / "no"], check=False, env=without, **how)
+        assert "wants its token: set RAY_AUTH_MODE=token" in " ".join(refused.stdout.split())
+        running = subprocess.Popen([*command, there], env=environment(), **how)
         while running.poll() is None and len(list(there.glob("part-*"))) < 20:
             time.sleep(0.02)
         workers = [host.names().count("_Worker") for host in (head, other)]
         other.kill()
         left = here.parts - len(list(there.glob("part-*")))
-        said = running.communicate(timeout=300)[0].decode()
+        said = running.communicate(timeout=300)[0]
         assert running.returncode == 0, said[-2000:]
     assert min(workers) == 1, workers
     assert left > here.parts // 2
