@@ -156,8 +156,11 @@ class OutOfTimeError(Exception):
 class Search:
     """A run's base classifier and data, and the variants trained on them."""
 
-    def __init__(self, run: Path, out: Path, data_root: Path | None, deadline: float) -> None:
-        self.recipe: Recipe = read_recipe(run / "recipe.toml")
+    def __init__(
+        self, run: Path, out: Path, data_root: Path | None, deadline: float, train: int | None = None
+    ) -> None:
+        changes = {} if train is None else {"data.train": train}
+        self.recipe: Recipe = read_recipe(run / "recipe.toml", None, changes)
         self.out, self.deadline, self.data_root = out, deadline, data_root
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.data = RunData(self.recipe.data, data_root)
@@ -201,7 +204,7 @@ class Search:
             times.append(time.perf_counter() - start)
             if epoch == settings.epochs:
                 last.update({name: value.clone() for name, value in student.state_dict().items()})
-            if epoch in (1, 2) or epoch % 5 == 0:
+            if epoch in (1, 2) or epoch % 5 == 0 or settings.epochs < 10:
                 print(variant.name, epoch, f"{times[-1]:.1f} s", _rounded(measured), flush=True)
             if time.time() > self.deadline:
                 raise OutOfTimeError
@@ -344,10 +347,11 @@ def main() -> None:
     parser.add_argument("--follow", action="store_true")
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--votes", type=int, default=0)
+    parser.add_argument("--train", type=int, help="how many training images; default: as the recipe says")
     options = parser.parse_args()
     deadline = time.time() + options.seconds
     torch.backends.cudnn.benchmark = True
-    search = Search(options.run, options.out, options.data_root, deadline)
+    search = Search(options.run, options.out, options.data_root, deadline, options.train)
     print("ready", flush=True)
     search.vote(options.votes)
     try:

@@ -118,6 +118,54 @@ class TestRepeats:
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
+class TestStoredStatistics:
+    """Batch normalisation: a surrogate that starts from the base normalises as the base does when it votes."""
+
+    @staticmethod
+    def statistics(network: nn.Module) -> list[torch.Tensor]:
+        return [value for name, value in network.named_buffers() if "running" in name]
+
+    @pytest.fixture
+    def base(self, uniform: np.ndarray) -> nn.Module:
+        base = seeded(WithDropoutAndNorm)
+        with torch.no_grad():
+            base.train()(3 * torch.from_numpy(uniform) + 1)  # statistics of other inputs
+        return base.eval()
+
+    def kept(self, base: nn.Module, uniform: np.ndarray, **changes: Any) -> bool:
+        surrogate = distilled(base, uniform, **changes)
+        start = changes.get("network", base)
+        pairs = zip(self.statistics(surrogate.network), self.statistics(start), strict=True)
+        return all(torch.equal(*pair) for pair in pairs)
+
+    def test_a_surrogate_that_hardly_moves_stays_the_base(self, base: nn.Module, uniform: np.ndarray) -> None:
+        inputs, still = torch.from_numpy(uniform), {"learning_rate": 1e-12, "weight_decay": 0.0}
+        logits = base(inputs)
+        assert torch.allclose(distilled(base, uniform, **still)(inputs), logits, atol=1e-5)
+        moved = distilled(base, uniform, stored_statistics=False, **still)(inputs)
+        assert (moved - logits).abs().max() > 0.05
+
+    def test_they_are_kept_where_it_starts_with_those_of_the_base(
+        self, base: nn.Module, uniform: np.ndarray
+    ) -> None:
+        assert self.kept(base, uniform)
+        assert self.kept(base, uniform, network=copy.deepcopy(base), averaging=0.9)
+        assert not self.kept(base, uniform, stored_statistics=False)
+
+    def test_another_network_has_to_find_its_own(self, base: nn.Module, uniform: np.ndarray) -> None:
+        other = seeded(WithDropoutAndNorm, 5)
+        assert not self.kept(base, uniform, network=other)
+        assert self.kept(base, uniform, network=other, stored_statistics=True)
+
+    def test_dropout_still_drops(self, base: nn.Module, uniform: np.ndarray) -> None:
+        seen: list[bool] = []
+        for part in base.modules():
+            if isinstance(part, nn.Dropout):
+                part.register_forward_hook(lambda part, *_: seen.append(part.training))
+        distilled(base, uniform)
+        assert True in seen
+
+
 def test_every_step_has_noise_of_its_own(uniform: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[tuple[int, ...]] = []
     shares = FreshVotes.shares

@@ -18,6 +18,7 @@ from rrise.training.settings import (
     LearningRate,
     Mixed,
     QueryNoise,
+    StoredStatistics,
     SurrogateTraining,
     TrainingSeed,
     TrainingSettings,
@@ -25,7 +26,15 @@ from rrise.training.settings import (
     WeightDecay,
 )
 
-_OF_DISTILL = ("fresh_votes", "mixed", "augmentations", "jitter", "averaging", "query_noise")
+_OF_DISTILL = (
+    "fresh_votes",
+    "mixed",
+    "augmentations",
+    "jitter",
+    "averaging",
+    "query_noise",
+    "stored_statistics",
+)
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,7 @@ class SurrogateSettings:
     jitter: Jitter = SurrogateTraining.jitter
     averaging: Averaging = SurrogateTraining.averaging
     query_noise: QueryNoise = SurrogateTraining.query_noise
+    stored_statistics: StoredStatistics = SurrogateTraining.stored_statistics
     seed: TrainingSeed = TrainingSettings.seed
     compile: Compiled = TrainingSettings.compiled
 

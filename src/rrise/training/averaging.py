@@ -11,9 +11,10 @@ _START = 10
 
 
 class RunningAverage:
-    """The exponential average of all weights and statistics of a network: `a <- d a + (1 - d) w`.
+    """The exponential average of all weights and statistics of a network: `a <- a + (1 - d) (w - a)`.
 
-    `d` is the decay, smaller in the first steps. Everything stays in place, so a recorded step can update it.
+    `d` is the decay, smaller in the first steps. What does not change has itself as its average, to the last
+    bit. Everything stays in place, so a recorded step can update it.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -29,8 +30,9 @@ class RunningAverage:
     def update(self) -> None:
         """Take in the network's weights after a step."""
         decay = ((1 + self.steps) / (_START + self.steps)).clamp(max=self._decay)
-        torch._foreach_mul_(self._averages, decay)
-        torch._foreach_add_(self._averages, torch._foreach_mul(self._live, 1 - decay))
+        steps = torch._foreach_sub(self._live, self._averages)
+        torch._foreach_mul_(steps, 1 - decay)
+        torch._foreach_add_(self._averages, steps)
         for count, now in self._counts:
             count.copy_(now)
         self.steps.add_(1)

@@ -4,6 +4,10 @@ A surrogate needs no labels, so any input can train it. Augmented and mixed inpu
 the base classifier has not been trained on them. Cross-entropy is linear in its target, so that a few votes
 are as good a target as the smoothed probabilities, up to noise of the gradient. A trained surrogate can
 teach a smaller one in place of votes: its answers have no noise and cost one pass.
+
+A surrogate that starts from the base classifier keeps the statistics of its batch normalisation. The base
+classifier votes with them, and they are those of its own training. Statistics of mixed and augmented batches
+are others, and what they change has to be learned anew (`benchmarks/results/distillation-cpu.md`).
 """
 
 from typing import Any
@@ -148,6 +152,7 @@ def distillation(
         examples,
         measure,
         select_by=None,
+        still=_still(base, student, settings.stored_statistics),
         recordable=views.recordable and is_recordable(tutor),
         shape=pool.shape,
         averaging=settings.averaging,
@@ -159,6 +164,18 @@ def distillation(
         votes=VALIDATION_VOTES * len(held_out),
         epoch_votes=0 if teacher is not None else settings.fresh_votes * len(kept),
     )
+
+
+def _still(base: nn.Module, student: nn.Module, stored: bool | None) -> list[nn.Module]:
+    """Return the layers that normalise by stored statistics, and must not change them."""
+    if stored is None:
+        known = dict(student.named_buffers())
+        stored = all(
+            name in known and torch.equal(known[name].float(), value.float())
+            for name, value in base.named_buffers()
+        )
+    normalising = [part for part in student.modules() if getattr(part, "running_mean", None) is not None]
+    return normalising if stored else []
 
 
 def _parts(inputs: int, settings: SurrogateTraining) -> dict[str, Any]:

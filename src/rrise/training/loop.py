@@ -46,6 +46,8 @@ class Task:
     select_by: str | None
     """The measurement whose smallest value selects the epoch; None keeps the last epoch."""
     training_mode: bool = True
+    still: Sequence[nn.Module] = ()
+    """Parts of the network that stay in evaluation mode."""
     recordable: bool = True
     """Whether all code of `examples` is known, so that a recorded step repeats all of it."""
     shape: tuple[int, ...] | None = None
@@ -132,6 +134,8 @@ class _Course:
         epoch = self.epoch + 1
         self._set_rate(self.settings.learning_rate * _rate(epoch - 1, self.settings))
         self.network.train(self.task.training_mode)
+        for part in self.task.still:
+            part.eval()
         self.total_loss.zero_()
         seed = derive_seed(self.settings.seed, "epoch", epoch)
         with _seeded(derive_seed(seed, "member", self.team.rank), self.generator):

@@ -29,6 +29,14 @@ Jitter = Annotated[
 QueryNoise = Annotated[
     float, Setting("Of `distill`: level of the noise that the surrogate, not the base, sees.", least=0)
 ]
+StoredStatistics = Annotated[
+    bool | None,
+    Setting(
+        "Of `distill`: whether batch normalisation uses its stored statistics, as the base does.",
+        unset="where it starts with those of the base",
+        quiet=True,
+    ),
+]
 Averaging = Annotated[
     float,
     Setting("Of `distill`: decay of a running average of the weights, per step; 0: none.", least=0, below=1),
@@ -95,6 +103,9 @@ class SurrogateTraining(TrainingSettings):
         averaging: of `distill`: the decay of a running average of the weights, per step; 0: none.
         query_noise: of `distill`: the level of Gaussian noise that the surrogate sees inputs with. Votes are
             those of the inputs without it; see `calibrate`.
+        stored_statistics: of `distill`: whether batch normalisation uses its stored statistics, as the base
+            classifier does when it votes, and leaves them unchanged; None: where the surrogate starts with
+            those of the base.
 
     Raises:
         SettingError: a value is not allowed.
@@ -123,6 +134,7 @@ class SurrogateTraining(TrainingSettings):
     jitter: Jitter = 0.0
     averaging: Averaging = 0.0
     query_noise: QueryNoise = 0.0
+    stored_statistics: StoredStatistics = None
 
     def changed(self, **changes: Any) -> "SurrogateTraining":
         """Return the settings with some changed; an unknown name is a `SettingError`."""
