@@ -33,14 +33,19 @@ from rrise.runs.recipe import Recipe, read_recipe
 from rrise.runs.steps import RECIPE
 from rrise.statistics import SCORES
 
-TAKEN = ("epochs", "learning_rate", "batch_size", "weight_decay", "gradient_clip", "warmup_epochs", "seed")
-DISTILLED = ("fresh_votes", "mixed", "augmentations", "jitter", "averaging")
+TAKEN = (
+    *("epochs", "learning_rate", "batch_size", "weight_decay", "gradient_clip", "warmup_epochs"),
+    *("validation_share", "seed"),
+)
+DISTILLED = ("fresh_votes", "mixed", "augmentations", "jitter", "averaging", "query_noise")
 
 
 def recipe_of(folder: Path, record: Json, score: str) -> Recipe:
     """Return the recipe of the evidence with the settings of this surrogate."""
     settings: Json = record["settings"]
     changes = {f"surrogate.{name}": settings[name] for name in (*TAKEN, *DISTILLED)}
+    if settings.get("stored_statistics") is not None:
+        changes["surrogate.stored_statistics"] = settings["stored_statistics"]
     return read_recipe(
         folder / RECIPE,
         None,

@@ -85,10 +85,13 @@ class TestRepeats:
         assert one.history == two.history
         assert not same(one, other)
 
+    @pytest.mark.parametrize("stored", [True, False])
     @pytest.mark.parametrize("averaging", [0.0, 0.9])
-    def test_after_an_interruption(self, averaging: float, uniform: np.ndarray, tmp_path: Path) -> None:
+    def test_after_an_interruption(
+        self, averaging: float, stored: bool, uniform: np.ndarray, tmp_path: Path
+    ) -> None:
         base = seeded(WithDropoutAndNorm)
-        settings = {"epochs": 6, "averaging": averaging, "jitter": 0.1}
+        settings = {"epochs": 6, "averaging": averaging, "jitter": 0.1, "stored_statistics": stored}
         whole = distilled(base, uniform, **settings)
 
         def stop(epoch: int, _: dict[str, float]) -> None:
@@ -118,8 +121,16 @@ class TestRepeats:
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
+class WithStatistics(TwoLayers):
+    """Holds the mean of its inputs, as a normalised network does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.full((4,), 0.5))
+
+
 class TestStoredStatistics:
-    """Batch normalisation: a surrogate that starts from the base normalises as the base does when it votes."""
+    """A surrogate that starts from the base normalises as the base does when it votes."""
 
     @staticmethod
     def statistics(network: nn.Module) -> list[torch.Tensor]:
@@ -156,6 +167,28 @@ class TestStoredStatistics:
         other = seeded(WithDropoutAndNorm, 5)
         assert not self.kept(base, uniform, network=other)
         assert self.kept(base, uniform, network=other, stored_statistics=True)
+
+    @pytest.mark.parametrize("base", [TwoLayers, WithStatistics], ids=["none", "of its inputs"])
+    def test_a_base_without_them_does_not_still_those_of_another_network(
+        self, base: type[nn.Module], uniform: np.ndarray
+    ) -> None:
+        network = nn.Sequential(seeded(base), nn.BatchNorm1d(2), nn.Linear(2, 2))
+        surrogate = distilled(seeded(base), uniform, network=network)
+        norm = surrogate.network[1]
+        assert norm.running_mean.abs().max() > 0
+
+    def test_one_layer_more_than_the_base_has_makes_it_another_network(
+        self, base: nn.Module, uniform: np.ndarray
+    ) -> None:
+        more = nn.Sequential(*copy.deepcopy(base), nn.BatchNorm1d(2), nn.Linear(2, 2))
+        assert not self.kept(base, uniform, network=more)
+
+    def test_the_base_may_be_compiled_and_the_start_a_surrogate(
+        self, base: nn.Module, uniform: np.ndarray
+    ) -> None:
+        first = distilled(base, uniform, epochs=1)
+        assert self.kept(base, uniform, network=first)
+        assert len(distillation._still(torch.compile(base), copy.deepcopy(base), None)) == 1
 
     def test_dropout_still_drops(self, base: nn.Module, uniform: np.ndarray) -> None:
         seen: list[bool] = []

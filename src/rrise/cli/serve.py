@@ -18,7 +18,7 @@ def serve(
     certifier: Annotated[
         Path,
         typer.Argument(
-            help="A certifier folder, an exported one, or the ready one fashion-mnist.", show_default=False
+            help="A certifier folder, an exported one, or a ready one, such as cifar-10.", show_default=False
         ),
     ],
     *,

@@ -23,8 +23,11 @@ def class_probabilities(
     Float32 has full precision regardless of torch's switches: calibration and certificates round alike.
     """
     with evaluating(network), matrix_products("float32"):
-        logits = [logits_of(network, batch, "surrogate") for batch in inputs.split(batch_size)]
-        return np.asarray(F.softmax(torch.cat(logits).double(), dim=1).cpu().numpy())
+        logits = [
+            logits_of(network, batch, "surrogate").to("cpu", torch.float64, copy=True)
+            for batch in inputs.split(batch_size)
+        ]
+    return np.asarray(F.softmax(torch.cat(logits), dim=1).numpy())
 
 
 def top_prediction(

@@ -19,13 +19,14 @@ from rrise.data.pool import Pool
 from rrise.data.splits import split_indices
 from rrise.errors import MismatchError, SettingError
 from rrise.models.evaluating import evaluating
-from rrise.models.inspection import device_of, precision_of
+from rrise.models.inspection import device_of, precision_of, uncompiled
 from rrise.seeds import derive_seed
 from rrise.training.lesson import Lesson
 from rrise.training.loop import Task
 from rrise.training.objectives import cross_entropy, measurements
 from rrise.training.recording import is_recordable
 from rrise.training.settings import SurrogateTraining
+from rrise.training.surrogate import Surrogate
 from rrise.training.team import Team
 from rrise.training.trainee import Trainee
 from rrise.training.views import Views
@@ -168,14 +169,28 @@ def distillation(
 
 def _still(base: nn.Module, student: nn.Module, stored: bool | None) -> list[nn.Module]:
     """Return the layers that normalise by stored statistics, and must not change them."""
+    start = student.network if isinstance(student, Surrogate) else student
+    mine, theirs = _normalising(start), _normalising(uncompiled(base))
     if stored is None:
-        known = dict(student.named_buffers())
-        stored = all(
-            name in known and torch.equal(known[name].float(), value.float())
-            for name, value in base.named_buffers()
-        )
-    normalising = [part for part in student.modules() if getattr(part, "running_mean", None) is not None]
-    return normalising if stored else []
+        stored = all(name in theirs and _same_statistics(part, theirs[name]) for name, part in mine.items())
+    return list(mine.values()) if stored else []
+
+
+def _normalising(network: nn.Module) -> dict[str, nn.Module]:
+    """Return the layers with running statistics by name."""
+    return {name: part for name, part in network.named_modules() if _statistics(part)}
+
+
+def _statistics(part: nn.Module) -> dict[str, torch.Tensor]:
+    found = {name: getattr(part, name, None) for name in ("running_mean", "running_var")}
+    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def _same_statistics(one: nn.Module, other: nn.Module) -> bool:
+    mine, theirs = _statistics(one), _statistics(other)
+    return mine.keys() == theirs.keys() and all(
+        torch.equal(value.float(), theirs[name].float()) for name, value in mine.items()
+    )
 
 
 def _parts(inputs: int, settings: SurrogateTraining) -> dict[str, Any]:

@@ -61,13 +61,14 @@ def _connect(ray: Any, address: str | None) -> None:
     quiet = {"include_dashboard": False} if address is None else {}
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **quiet)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
+        where = "a local Ray cluster" if address is None else f"the Ray cluster at {address}"
         if _wants_token(error):
             raise SettingError(
-                f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token, and copy "
-                f"~/.ray/auth_token from the machine where the cluster was started"
+                f"{where} wants its token: set RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from the "
+                f"machine where the cluster was started"
             ) from error
-        raise SettingError(f"no Ray cluster answers at {address}: {error}") from error
+        raise SettingError(f"{where} does not answer: {error}") from error
 
 
 def _wants_token(error: BaseException | None) -> bool:

@@ -64,8 +64,8 @@ def test_the_boundary_between_two_texts_counts() -> None:
     assert _checksum(pa.table(moved, schema=SCHEMA)) != _checksum(table())
 
 
-def test_a_part_of_the_first_version_is_read() -> None:
-    """The checksum was computed by the first version of this file, in another way."""
+def test_the_checksum_is_that_of_the_first_version() -> None:
+    """It was computed in another way, from a list of the texts."""
     assert _checksum(table()) == "b12f2c590f7b5dad53daed14e7bd2b8228f587ea89198d77c08e592145680a39"
 
 

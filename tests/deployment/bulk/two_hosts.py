@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-PORT = 6379
+PORT, TOKEN = 6379, "token"
 _NETWORK = "10.213.7"
 _OWN = 'mkdir -p /tmp/ray && mount -t tmpfs none /tmp/ray && exec "$@"'
 _CORES = (
@@ -37,11 +38,12 @@ class Host:
         how = [f"--node-ip-address={self.address}", "--num-cpus=1", "--block", "--disable-usage-stats"]
         command = ["ip", "netns", "exec", self.name, "sh", "-c", _OWN, "sh", ray, "start", *words, *how]
         with self.log.open("ab") as log:
-            self.started.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment()))
+            how: dict[str, Any] = {"stdout": log, "stderr": log, "env": environment(self.log.parent)}
+            self.started.append(subprocess.Popen(command, **how))
 
     def command(self, *words: str) -> list[str]:
         """Return the command line that runs words on this host, beside its Ray."""
-        return ["nsenter", f"--target={min(self._processes())}", "--net", "--mount", *words]
+        return ["nsenter", f"--target={self.started[0].pid}", "--net", "--mount", *words]
 
     def names(self) -> str:
         """Return the command lines of its processes."""
@@ -53,11 +55,14 @@ class Host:
 
     def kill(self) -> None:
         """End all its processes at once, as a power cut does."""
-        for number in self._processes():
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
         for process in self.started:
-            process.wait()
+            process.kill()
+        while numbers := self._processes():
+            for number in numbers:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+        for process in self.started:
+            process.wait(timeout=30)
 
     def _processes(self) -> list[int]:
         found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True)
@@ -90,15 +95,16 @@ def two_hosts(scratch: Path) -> Iterator[tuple[Host, Host]]:
 
 def start_ray(head: Host, other: Host, *, seconds: float = 120.0) -> str:
     """Start Ray on both hosts, wait until it has both cores, and return its address."""
-    ray = str(Path(sys.executable).with_name("ray"))
-    subprocess.run([ray, "get-auth-token", "--generate"], capture_output=True, check=True)
+    scratch = head.log.parent
+    (scratch / TOKEN).write_text("0" * 64)
     address, end, said = f"{head.address}:{PORT}", time.monotonic() + seconds, "nothing"
     head.join("--head", f"--port={PORT}", "--include-dashboard=false")
     time.sleep(5)
     other.join(f"--address={address}")
     while time.monotonic() < end:
         command = head.command(sys.executable, "-c", _CORES, address)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        how: dict[str, Any] = {"capture_output": True, "text": True, "env": environment(scratch)}
+        done = subprocess.run(command, check=False, timeout=seconds, **how)
         if "cores 2" in done.stdout:
             return address
         said = done.stdout + done.stderr[-1000:]
@@ -106,13 +112,10 @@ def start_ray(head: Host, other: Host, *, seconds: float = 120.0) -> str:
     raise AssertionError(f"no cluster of two cores after {seconds:g} s: {said}")
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of a host: without proxies, which it cannot reach, and with Ray's token.
-
-    The token is in the home directory, which the hosts share.
-    """
+def environment(scratch: Path) -> dict[str, str]:
+    """Return the environment of a host: without proxies, which it cannot reach, and with the token."""
     found = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    return {**found, "RAY_AUTH_MODE": "token"}
+    return {**found, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(scratch / TOKEN)}
 
 
 def _ip(*words: str) -> bool:
