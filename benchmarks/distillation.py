@@ -149,6 +149,14 @@ def saved_base(run: Path, recipe: Recipe) -> tuple[Network, nn.Module]:
     return (Network.saved(folder), load_model(folder)) if folder.is_dir() else given_base(recipe.base)
 
 
+def spent(variant: Variant, what: str) -> int:
+    """Return what the training took whose weights a variant starts from: its record is beside them."""
+    if not variant.start:
+        return 0
+    weights = Path(variant.start)
+    return int(json.loads((weights.parent.parent / f"{weights.stem}.json").read_text())[what])
+
+
 class OutOfTimeError(Exception):
     """The time limit has passed."""
 
@@ -222,8 +230,8 @@ class Search:
         record = {
             "variant": asdict(variant),
             "settings": asdict(settings),
-            "passes": lesson.passes_until(settings.epochs),
-            "votes": lesson.votes_until(settings.epochs),
+            "passes": lesson.passes_until(settings.epochs) + spent(variant, "passes"),
+            "votes": lesson.votes_until(settings.epochs) + spent(variant, "votes"),
             "weights": sum(parameter.numel() for parameter in student.parameters()),
             "seconds": time.perf_counter() - start,
             "seconds_of_epochs": times,

@@ -8,7 +8,7 @@ OUT/frozen is a surrogate that `benchmarks/distillation.py` trained (`ready_cifa
 with the base classifier is not stored again. The surrogate is calibrated in the form that is shipped: its
 program, in float32 on a CPU. The votes of the calibration images are those of the evidence. Its predictions
 are computed here, so that this needs the dataset; using the certifier does not. Samples are images that the
-evidence reports on: the first of each class, and the first two for which the certifier abstains. What it
+evidence reports on: the first of each of ten classes, and the first two for which the certifier abstains. What it
 certifies of all these images is added to `benchmarks/results/ready-certifiers.md`.
 """
 
@@ -54,7 +54,7 @@ from rrise.training.surrogate import Surrogate
 from rrise.votes.array import votes_for
 
 RESULTS = Path(__file__).parent.parent / "results"
-ABSTAINED = 2
+CLASSES, ABSTAINED = 10, 2
 
 
 BATCH = 250
@@ -82,6 +82,10 @@ SOURCES = {
         RESULTS / "cifar-10-distilled" / "seed-100",
         RESULTS / "weights" / "cifar-10-surrogate.safetensors",
         own=False,
+    ),
+    "cifar-100": Source(
+        RESULTS / "cifar-100-distilled" / "seed-100",
+        RESULTS / "weights" / "cifar-100-surrogate.safetensors",
     ),
 }
 
@@ -129,9 +133,9 @@ def made(source: Source, recipe: Recipe, evidence: Evidence, data: RunData) -> S
 
 
 def samples(evidence: Evidence, found: Certificates) -> list[int]:
-    """Return places of reported images: the first of each class, and the first that are abstained on."""
+    """Return places of reported images: the first of each of some classes, and of those abstained on."""
     _, first = np.unique(evidence.labels, return_index=True)
-    return sorted({*first.tolist(), *np.flatnonzero(~found.issued)[:ABSTAINED].tolist()})
+    return sorted({*np.sort(first)[:CLASSES].tolist(), *np.flatnonzero(~found.issued)[:ABSTAINED].tolist()})
 
 
 def measured(evidence: Evidence, found: Certificates) -> dict[str, Any]:

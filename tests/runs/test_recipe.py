@@ -124,7 +124,7 @@ def test_every_hyper_parameter_is_written_out_in_the_file(name: str) -> None:
         *("train", "test", "unlabelled", "copies", "copies_augmentations"),
         *("weights", "compile", "head", "votes", "promise", "confidence", "per"),
         *("fresh_votes", "mixed", "jitter", "averaging"),
-        *("query_noise", "attack_radius", "tries"),
+        *("query_noise", "attack_radius", "tries", "stored_statistics"),
         *("clip", "objective_options"),
     }
     for table, kind in TABLES.items():

@@ -16,7 +16,7 @@ from rrise.statistics import exactly
 if TYPE_CHECKING:
     from torch import nn
 
-READY = ("fashion-mnist", "cifar-10")
+READY = ("fashion-mnist", "cifar-10", "cifar-100")
 """The certifiers in the repository, made by `benchmarks/ready_certifier.py`."""
 _READY = Path(__file__).parents[3] / "results" / "ready"
 
@@ -62,7 +62,7 @@ def load_deployed(
 
     Args:
         folder: a folder that `SurrogateCertifier.save` or `export_certifier` wrote; or, in a clone of the
-            repository, the name of a ready certifier: `fashion-mnist` or `cifar-10`.
+            repository, the name of a ready certifier, such as `cifar-10`.
         threads: the most cores for an exported certifier; torch has its own setting.
         attack_radius: how far somebody may have moved an input; the failure follows from it, see
             `SurrogateCertifier.against`. Default: as calibrated.
