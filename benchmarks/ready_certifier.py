@@ -8,8 +8,8 @@ OUT/frozen is a surrogate that `benchmarks/distillation.py` trained (`ready_cifa
 with the base classifier is not stored again. The surrogate is calibrated in the form that is shipped: its
 program, in float32 on a CPU. The votes of the calibration images are those of the evidence. Its predictions
 are computed here, so that this needs the dataset; using the certifier does not. Samples are images that the
-evidence reports on: the first of each of ten classes, and the first two for which the certifier abstains. What it
-certifies of all these images is added to `benchmarks/results/ready-certifiers.md`.
+evidence reports on: the first of each of ten classes, and the first two for which the certifier abstains.
+What it certifies of all these images is added to `benchmarks/results/ready-certifiers.md`.
 """
 
 import argparse
