@@ -190,6 +190,7 @@ class Search:
         settings = SurrogateTraining(strategy="distill", seed=self.recipe.surrogate.seed).changed(
             **{**REFERENCE, "augmentations": AUGMENTATIONS.get(source, ()), **variant.settings}
         )
+        before = {name: spent(variant, name) for name in ("passes", "votes")}
         start, times = time.perf_counter(), []
         options = WIDE[source] if variant.wide else variant.network
         student = starting_network(
@@ -230,8 +231,8 @@ class Search:
         record = {
             "variant": asdict(variant),
             "settings": asdict(settings),
-            "passes": lesson.passes_until(settings.epochs) + spent(variant, "passes"),
-            "votes": lesson.votes_until(settings.epochs) + spent(variant, "votes"),
+            "passes": lesson.passes_until(settings.epochs) + before["passes"],
+            "votes": lesson.votes_until(settings.epochs) + before["votes"],
             "weights": sum(parameter.numel() for parameter in student.parameters()),
             "seconds": time.perf_counter() - start,
             "seconds_of_epochs": times,

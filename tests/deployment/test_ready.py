@@ -18,6 +18,8 @@ from tests.test_results import ROOT
 EVIDENCE = {name: ROOT / "results" / f"{name}-distilled" / "seed-100" for name in READY}
 OWN = ("fashion-mnist", "cifar-100")
 """Those whose surrogate is that of the evidence; the others share its base classifier and votes."""
+RIGHT = {"fashion-mnist": 0.8, "cifar-10": 0.5, "cifar-100": 0.2}
+"""The least share of true classes among issued samples: a third of CIFAR-100 is classified rightly."""
 
 
 def test_every_ready_certifier_is_named() -> None:
@@ -51,7 +53,7 @@ def test_its_samples_did_not_calibrate_it_and_get_answers_that_published_votes_c
     bound, votes = np.concatenate([one.lower_bound for one in found]), np.asarray(evidence.reference)[places]
     assert set(issued.tolist()) == {True, False}
     assert (bound <= votes[np.arange(len(label)), label] / votes.sum(axis=1))[issued].all()
-    assert (label == votes.argmax(axis=1))[issued].mean() > 0.5
+    assert (label == evidence.labels[places])[issued].mean() > RIGHT[name]
     if name in OWN:
         published = evidence.surrogates[0].test[np.array(places)]
         top = [float(one.probabilities.max()) for one in found if one.probabilities is not None]
